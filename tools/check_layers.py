@@ -19,7 +19,7 @@ import tempfile
 # The folders of src/, lowest first. A file may include its own layer and those before it.
 LAYERS = [
     "base", "core", "sharding", "ir", "ops", "transform", "passes", "spmd", "comm", "distributed", "backend",
-    "linalg", "runtime", "frontend", "multihost",
+    "linalg", "runtime", "frontend", "multihost", "training",
 ]
 
 # The rooms of folders, lowest first; those of one line do not see each other. What lies in the folder itself is above
@@ -28,8 +28,8 @@ ROOMS = {
     "ops": ["scalar"],
     "comm": ["transport", "record", "collectives"],
     "backend/cpu": ["machine", "loops moves", "products sorts scans", "decompositions windows", "transforms"],
-    "frontend": ["array", "functions", "transforms", "random"],
-    "bindings": ["core", "numpy", "lax nn scipy"],
+    "frontend": ["array", "functions", "transforms", "random", "models"],
+    "bindings": ["core", "numpy", "lax nn scipy training"],
 }
 
 # The layer that each public header of include/shoal/ belongs to, where it is not PUBLIC_DEFAULT.
@@ -48,6 +48,8 @@ PUBLIC_LAYERS = {
     "elementwise.def": "ops",
     "distributed.h": "distributed",
     "multihost.h": "multihost",
+    "data.h": "training",
+    "run_log.h": "training",
     "shoal.h": LAYERS[-1],  # includes all others
 }
 PUBLIC_DEFAULT = "frontend"
@@ -61,6 +63,7 @@ PRIVATE_HEADERS = {
         "runtime/device_array.h", "runtime/lane.h", "runtime/process_data.h", "frontend/array/array_impl.h",
         "frontend/array/local_part.h", "frontend/array/tree_prefix.h",
     ],
+    "training": ["base/caller.h", "base/misuse.h"],
     "bindings": ["frontend/array/integers.h", "frontend/array/promotion_mode.h"],
     "bindings/core": [
         "base/caller.h", "base/shape_mismatch.h", "core/host_allocator.h", "sharding/default_place.h", "ir/attrs.h",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what Optax and JAX give, for the tests in src/frontend/training.
+"""Records what Optax and JAX give, for the tests in src/frontend/models.
 
 Run it with an interpreter that has JAX and Optax 0.2.8. It writes src/frontend/testdata/{optimizers,schedules,layers}.inc:
 for each optimizer the parameters after each of 20 steps, for each schedule its values, for each layer its result.

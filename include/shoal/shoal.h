@@ -12,6 +12,7 @@
 #include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/custom_op.h"
+#include "shoal/data.h"
 #include "shoal/debug.h"
 #include "shoal/default_device.h"
 #include "shoal/derivatives.h"

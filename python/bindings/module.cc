@@ -8,6 +8,7 @@
 #include "bindings/numpy/numpy.h"
 #include "bindings/random/random.h"
 #include "bindings/scipy/scipy.h"
+#include "bindings/training/training.h"
 #include "bindings/scipy/special.h"
 #include "frontend/array/integers.h"
 #include "frontend/array/promotion_mode.h"
@@ -98,6 +99,10 @@ NB_MODULE(_core, m) {
   bind_nn(nn);
   nb::module_ initializers = submodule(nn, "nn._initializers", "shoal.nn.initializers");
   bind_initializers(initializers);
+  nb::module_ layers = submodule(nn, "nn.layers", "shoal.nn.layers");
+  bind_layers(layers);
+  nb::module_ optimizers = submodule(m, "optimizers", "shoal.optimizers");
+  bind_optimizers(optimizers);
   nb::module_ random = submodule(m, "random", "shoal.random");
   bind_random(random);
   nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");

@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <bit>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "shoal/data.h"
+#include "shoal/device.h"
+#include "shoal/make_array.h"
+#include "shoal/multihost.h"
+#include "shoal/numpy.h"
+
+namespace shoal::data {
+namespace {
+
+constexpr int kRounds = 8;
+
+// A bijection of 64 bits in which each bit depends on all: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+std::uint64_t mixed(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9U;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+KeyedPermutation::KeyedPermutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t n, SourceLocation where)
+    : key_(mixed(mixed(seed + 0x9e3779b97f4a7c15U) + epoch)), n_(n) {
+  const Caller caller("KeyedPermutation", where);
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  if (n < 0 || n >= kMost) throw misuse<InvalidArgument>("n is {}, and should be from 0 to 2^62 - 1", n);
+  const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 2) - 1)));
+  half_bits_ = (bits + 1) / 2;
+}
+
+std::int64_t KeyedPermutation::operator()(std::int64_t i) const {
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  auto value = static_cast<std::uint64_t>(i);
+  do {
+    std::uint64_t left = value >> half_bits_;
+    std::uint64_t right = value & mask;
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      const std::uint64_t next = left ^ (mixed(key_ + right * kRounds + round) & mask);
+      left = right;
+      right = next;
+    }
+    value = left << half_bits_ | right;
+  } while (value >= static_cast<std::uint64_t>(n_));
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace shoal::data
+
+namespace shoal::detail {
+
+class LeafLoader::Impl {
+ public:
+  Impl(std::int64_t num_examples, std::int64_t batch_size, ReadLeaves read, const Sharding& sharding,
+       const data::DataLoaderOptions& options)
+      : num_examples_(num_examples),
+        batch_size_(batch_size),
+        read_(std::move(read)),
+        sharding_(sharding),
+        options_(options),
+        next_read_(options.start),
+        position_(options.start) {
+    for (const auto& [device, index] : sharding.devices_indices_map({batch_size})) {
+      if (device.process_index != process_index()) continue;
+      parts_.try_emplace(index[0].start.value_or(0), index[0].stop.value_or(batch_size));
+    }
+    check(options.start);
+  }
+  ~Impl() { stop(); }
+
+  std::int64_t batches_per_epoch() const {
+    const std::int64_t whole = num_examples_ / batch_size_;
+    return options_.last_batch == data::LastBatch::kPad && num_examples_ % batch_size_ != 0 ? whole + 1 : whole;
+  }
+
+  data::Position position() const { return position_; }
+
+  void seek(const data::Position& position) {
+    check(position);
+    stop();
+    next_read_ = position_ = position;
+    has_compared_ = false;
+  }
+
+  LoadedBatch next() {
+    if (!has_compared_ || position_.batch == 0) compare();
+    has_compared_ = true;
+    LoadedBatch batch = options_.prefetch > 0 ? take() : load(position_);
+    position_ = after(position_);
+    return batch;
+  }
+
+  // Ends the thread, whose batches are given up.
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    is_stopping_ = false;
+    ready_.clear();
+    next_read_ = position_;
+  }
+
+ private:
+  void check(const data::Position& position) const {
+    if (position.epoch < 0 || position.batch < 0 || position.batch >= batches_per_epoch()) {
+      throw misuse<InvalidArgument>("the position is batch {} of epoch {}, and an epoch has {} batches", position.batch,
+                                    position.epoch, batches_per_epoch());
+    }
+  }
+
+  data::Position after(data::Position position) const {
+    if (++position.batch == batches_per_epoch()) position = {position.epoch + 1, 0};
+    return position;
+  }
+
+  // What must be the same in all processes: they would train on a batch that there is not.
+  void compare() const {
+    const std::vector<std::int64_t> mine = {
+        num_examples_,   batch_size_,     static_cast<std::int64_t>(options_.seed),      options_.shuffle ? 1 : 0,
+        position_.epoch, position_.batch, static_cast<std::int64_t>(options_.last_batch)};
+    multihost::assert_equal(array(mine),
+                            "data::DataLoader: the number of examples, the batch size, the seed, whether to shuffle, "
+                            "the epoch, the batch and what becomes of the last one");
+  }
+
+  // The examples of the rows from `begin` to `end` of a batch; the last one again where there is none for a row.
+  std::vector<std::int64_t> examples_of(const data::KeyedPermutation& order, const data::Position& position,
+                                        std::int64_t begin, std::int64_t end) const {
+    std::vector<std::int64_t> examples;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t place = std::min(position.batch * batch_size_ + row, num_examples_ - 1);
+      examples.push_back(options_.shuffle ? order(place) : place);
+    }
+    return examples;
+  }
+
+  LoadedBatch load(const data::Position& position) const {
+    const data::KeyedPermutation order(options_.seed, static_cast<std::uint64_t>(position.epoch), num_examples_);
+    // The rows of each part, read once for all its arrays.
+    std::map<std::int64_t, std::vector<Array>> rows;
+    for (const auto& [begin, end] : parts_) {
+      std::vector<Array> leaves = read_(examples_of(order, position, begin, end));
+      for (const Array& leaf : leaves) {
+        if (leaf.ndim() == 0 || leaf.shape()[0] != end - begin) {
+          throw misuse<InvalidArgument>(
+              "`read` was given {} examples, and made {}, whose first dimension should be these", end - begin,
+              to_string(ShapeDtypeStruct::like(leaf)));
+        }
+      }
+      rows.emplace(begin, std::move(leaves));
+    }
+    LoadedBatch batch{.leaves = {}, .mask = {}, .position = position};
+    const std::size_t count = rows.empty() ? 0 : rows.begin()->second.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      Shape shape = rows.begin()->second[i].shape();
+      shape[0] = batch_size_;
+      batch.leaves.push_back(make_array_from_callback(
+          shape, sharding_, [&](const ShardIndex& index) { return rows.at(index[0].start.value_or(0))[i]; }));
+    }
+    batch.mask = make_array_from_callback({batch_size_}, sharding_, [&](const ShardIndex& index) {
+      const std::int64_t first = position.batch * batch_size_;
+      return less(arange(index[0].start.value_or(0), index[0].stop.value_or(batch_size_)) + first, num_examples_);
+    });
+    return batch;
+  }
+
+  // The next batch of the thread, which is started where there is none.
+  LoadedBatch take() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { read_ahead(); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty(); });
+    std::variant<LoadedBatch, std::exception_ptr> made = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    if (const auto* error = std::get_if<std::exception_ptr>(&made)) {
+      stop();  // The thread has ended with it; the next call tries this batch again.
+      std::rethrow_exception(*error);
+    }
+    return std::get<LoadedBatch>(std::move(made));
+  }
+
+  void read_ahead() {
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock,
+                      [&] { return is_stopping_ || ready_.size() < static_cast<std::size_t>(options_.prefetch); });
+        if (is_stopping_) return;
+      }
+      std::variant<LoadedBatch, std::exception_ptr> made;
+      try {
+        made = load(next_read_);
+      } catch (...) {
+        made = std::current_exception();
+      }
+      next_read_ = after(next_read_);
+      const bool is_last = std::holds_alternative<std::exception_ptr>(made);
+      {
+        const std::lock_guard lock(mutex_);
+        ready_.push_back(std::move(made));
+      }
+      changed_.notify_all();
+      if (is_last) return;
+    }
+  }
+
+  const std::int64_t num_examples_;
+  const std::int64_t batch_size_;
+  mutable ReadLeaves read_;
+  const Sharding sharding_;
+  const data::DataLoaderOptions options_;
+  std::map<std::int64_t, std::int64_t> parts_;  // The rows of this process: where parts begin, and where they end.
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::variant<LoadedBatch, std::exception_ptr>> ready_;
+  bool is_stopping_ = false;
+  std::thread thread_;
+  data::Position next_read_;  // Of the thread while there is one.
+  data::Position position_;
+  bool has_compared_ = false;
+};
+
+LeafLoader::LeafLoader(std::int64_t num_examples, std::int64_t batch_size, ReadLeaves read, const Sharding& sharding,
+                       const data::DataLoaderOptions& options, SourceLocation where) {
+  const Caller caller("DataLoader", where);
+  if (num_examples < 1)
+    throw misuse<InvalidArgument>("there are {} examples, and should be one at least", num_examples);
+  if (batch_size < 1) throw misuse<InvalidArgument>("the batch size is {}, and should be positive", batch_size);
+  if (options.last_batch == data::LastBatch::kDrop && batch_size > num_examples) {
+    throw misuse<InvalidArgument>("{} examples do not fill a batch of {}, and batches that are not full are dropped",
+                                  num_examples, batch_size);
+  }
+  impl_ = std::make_unique<Impl>(num_examples, batch_size, std::move(read), sharding, options);
+}
+LeafLoader::~LeafLoader() = default;
+LeafLoader::LeafLoader(LeafLoader&&) noexcept = default;
+LeafLoader& LeafLoader::operator=(LeafLoader&&) noexcept = default;
+
+LoadedBatch LeafLoader::next(SourceLocation where) {
+  const Caller caller("DataLoader::next", where);
+  return impl_->next();
+}
+data::Position LeafLoader::position() const { return impl_->position(); }
+void LeafLoader::seek(const data::Position& position, SourceLocation where) {
+  const Caller caller("DataLoader::seek", where);
+  impl_->seek(position);
+}
+std::int64_t LeafLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
+void LeafLoader::stop() { impl_->stop(); }
+
+}  // namespace shoal::detail

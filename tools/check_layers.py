@@ -63,7 +63,9 @@ PRIVATE_HEADERS = {
         "runtime/device_array.h", "runtime/lane.h", "runtime/process_data.h", "frontend/array/array_impl.h",
         "frontend/array/local_part.h", "frontend/array/tree_prefix.h",
     ],
-    "training": ["base/caller.h", "base/misuse.h"],
+    "training": [
+        "base/caller.h", "base/misuse.h", "base/safe_file.h", "sharding/test_support.h", "frontend/test_support.h",
+    ],
     "bindings": ["frontend/array/integers.h", "frontend/array/promotion_mode.h"],
     "bindings/core": [
         "base/caller.h", "base/shape_mismatch.h", "core/host_allocator.h", "sharding/default_place.h", "ir/attrs.h",

@@ -47,6 +47,7 @@
 #include "shoal/profiler.h"
 #include "shoal/random.h"
 #include "shoal/reduce.h"
+#include "shoal/run_log.h"
 #include "shoal/serialize.h"
 #include "shoal/shape.h"
 #include "shoal/shard_map.h"

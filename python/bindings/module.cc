@@ -103,6 +103,10 @@ NB_MODULE(_core, m) {
   bind_layers(layers);
   nb::module_ optimizers = submodule(m, "optimizers", "shoal.optimizers");
   bind_optimizers(optimizers);
+  nb::module_ data = submodule(m, "data", "shoal.data");
+  bind_data(data);
+  nb::module_ run_log = submodule(m, "run_log", "shoal.run_log");
+  bind_run_log(run_log);
   nb::module_ random = submodule(m, "random", "shoal.random");
   bind_random(random);
   nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");

@@ -1,4 +1,4 @@
-// The modules shoal.optimizers and shoal.nn.layers.
+// The modules shoal.optimizers, shoal.nn.layers, shoal.data and shoal.run_log.
 #pragma once
 
 #include "bindings/core/convert.h"
@@ -7,5 +7,7 @@ namespace shoal::python {
 
 void bind_optimizers(nb::module_& m);
 void bind_layers(nb::module_& m);
+void bind_data(nb::module_& m);
+void bind_run_log(nb::module_& m);
 
 }  // namespace shoal::python

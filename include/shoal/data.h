@@ -116,7 +116,8 @@ class DataLoader {
   using Tree = std::decay_t<std::invoke_result_t<Read&, const std::vector<std::int64_t>&>>;
 
   /// Of examples 0 to num_examples - 1. The sharding splits the rows, the first dimension; others stay whole. Throws
-  /// InvalidArgument for no examples, for a batch size that is not positive, and if the sharding cannot hold it.
+  /// InvalidArgument for no examples, for a batch size that is not positive, and if the sharding cannot hold it, or has
+  /// no device of this process.
   DataLoader(std::int64_t num_examples, std::int64_t batch_size, Read read, const Sharding& sharding,
              const DataLoaderOptions& options = {}, SourceLocation where = SourceLocation::current())
       : exemplar_(std::make_shared<std::optional<Tree>>()),

@@ -76,8 +76,11 @@ class LeafLoader::Impl {
         position_(options.start) {
     for (const auto& [device, index] : sharding.devices_indices_map({batch_size})) {
       if (device.process_index != process_index()) continue;
-      parts_.try_emplace(index[0].start.value_or(0), index[0].stop.value_or(batch_size));
+      const std::int64_t begin = index[0].start.value_or(0);
+      parts_.try_emplace(begin, index[0].stop.value_or(batch_size));
+      devices_.emplace_back(device, begin);
     }
+    if (devices_.empty()) throw misuse<InvalidArgument>("the sharding has no device of this process");
     check(options.start);
   }
   ~Impl() { stop(); }
@@ -99,7 +102,7 @@ class LeafLoader::Impl {
   LoadedBatch next() {
     if (!has_compared_ || position_.batch == 0) compare();
     has_compared_ = true;
-    LoadedBatch batch = options_.prefetch > 0 ? take() : load(position_);
+    LoadedBatch batch = assembled(options_.prefetch > 0 ? take() : load(position_));
     position_ = after(position_);
     return batch;
   }
@@ -118,6 +121,8 @@ class LeafLoader::Impl {
   }
 
  private:
+  using Made = std::variant<std::vector<std::vector<Array>>, std::exception_ptr>;
+
   void check(const data::Position& position) const {
     if (position.epoch < 0 || position.batch < 0 || position.batch >= batches_per_epoch()) {
       throw misuse<InvalidArgument>("the position is batch {} of epoch {}, and an epoch has {} batches", position.batch,
@@ -151,9 +156,10 @@ class LeafLoader::Impl {
     return examples;
   }
 
-  LoadedBatch load(const data::Position& position) const {
+  // What this process has of a batch: of each leaf, and last of the mask, an array for each of its devices.
+  std::vector<std::vector<Array>> load(const data::Position& position) const {
     const data::KeyedPermutation order(options_.seed, static_cast<std::uint64_t>(position.epoch), num_examples_);
-    // The rows of each part, read once for all its arrays.
+    // The rows of each part, read once for all its arrays and devices.
     std::map<std::int64_t, std::vector<Array>> rows;
     for (const auto& [begin, end] : parts_) {
       std::vector<Array> leaves = read_(examples_of(order, position, begin, end));
@@ -164,29 +170,38 @@ class LeafLoader::Impl {
               to_string(ShapeDtypeStruct::like(leaf)));
         }
       }
+      const std::int64_t first = position.batch * batch_size_;
+      leaves.push_back(less(arange(begin, end) + first, num_examples_));
       rows.emplace(begin, std::move(leaves));
     }
-    LoadedBatch batch{.leaves = {}, .mask = {}, .position = position};
-    const std::size_t count = rows.empty() ? 0 : rows.begin()->second.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      Shape shape = rows.begin()->second[i].shape();
-      shape[0] = batch_size_;
-      batch.leaves.push_back(make_array_from_callback(
-          shape, sharding_, [&](const ShardIndex& index) { return rows.at(index[0].start.value_or(0))[i]; }));
+    std::vector<std::vector<Array>> loaded(rows.begin()->second.size());
+    for (const auto& [device, begin] : devices_) {
+      const std::vector<Array>& leaves = rows.at(begin);
+      for (std::size_t i = 0; i < leaves.size(); ++i) loaded[i].push_back(device_put(leaves[i], device));
     }
-    batch.mask = make_array_from_callback({batch_size_}, sharding_, [&](const ShardIndex& index) {
-      const std::int64_t first = position.batch * batch_size_;
-      return less(arange(index[0].start.value_or(0), index[0].stop.value_or(batch_size_)) + first, num_examples_);
-    });
-    return batch;
+    return loaded;
+  }
+
+  // Those of all processes as arrays. In the caller's thread: processes number their arrays in the order of the
+  // program.
+  LoadedBatch assembled(const std::vector<std::vector<Array>>& loaded) const {
+    std::vector<Array> leaves;
+    for (const std::vector<Array>& parts : loaded) {
+      Shape shape = parts.front().shape();
+      shape[0] = batch_size_;
+      leaves.push_back(make_array_from_single_device_arrays(shape, sharding_, parts));
+    }
+    Array mask = std::move(leaves.back());
+    leaves.pop_back();
+    return {std::move(leaves), std::move(mask), position_};
   }
 
   // The next batch of the thread, which is started where there is none.
-  LoadedBatch take() {
+  std::vector<std::vector<Array>> take() {
     if (!thread_.joinable()) thread_ = std::thread([this] { read_ahead(); });
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty(); });
-    std::variant<LoadedBatch, std::exception_ptr> made = std::move(ready_.front());
+    Made made = std::move(ready_.front());
     ready_.pop_front();
     lock.unlock();
     changed_.notify_all();
@@ -194,7 +209,7 @@ class LeafLoader::Impl {
       stop();  // The thread has ended with it; the next call tries this batch again.
       std::rethrow_exception(*error);
     }
-    return std::get<LoadedBatch>(std::move(made));
+    return std::get<0>(std::move(made));
   }
 
   void read_ahead() {
@@ -205,7 +220,7 @@ class LeafLoader::Impl {
                       [&] { return is_stopping_ || ready_.size() < static_cast<std::size_t>(options_.prefetch); });
         if (is_stopping_) return;
       }
-      std::variant<LoadedBatch, std::exception_ptr> made;
+      Made made;
       try {
         made = load(next_read_);
       } catch (...) {
@@ -228,10 +243,11 @@ class LeafLoader::Impl {
   const Sharding sharding_;
   const data::DataLoaderOptions options_;
   std::map<std::int64_t, std::int64_t> parts_;  // The rows of this process: where parts begin, and where they end.
+  std::vector<std::pair<Device, std::int64_t>> devices_;  // Its devices, and where the part of each begins.
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::variant<LoadedBatch, std::exception_ptr>> ready_;
+  std::deque<Made> ready_;
   bool is_stopping_ = false;
   std::thread thread_;
   data::Position next_read_;  // Of the thread while there is one.

@@ -27,7 +27,7 @@ constexpr double kBottom = 40;
 // That tell apart without red and green: Okabe and Ito 2008, "Color universal design".
 constexpr std::array<std::string_view, 6> kColours = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"};
 
-struct Range {
+struct Interval {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
@@ -37,7 +37,7 @@ struct Range {
     high = std::max(high, x);
   }
   // Where there is nothing, or one number, a range around it.
-  Range widened() const {
+  Interval widened() const {
     if (!(low <= high)) return {0, 1};
     if (low < high) return *this;
     const double room = low == 0 ? 1 : std::abs(low) * 0.1;
@@ -46,7 +46,7 @@ struct Range {
 };
 
 // The distance of about `count` marks in a range: 1, 2 or 5 times a power of ten.
-double mark_distance(const Range& range, int count) {
+double mark_distance(const Interval& range, int count) {
   const double raw = (range.high - range.low) / count;
   const double power = std::pow(10, std::floor(std::log10(raw)));
   for (const double step : {1.0, 2.0, 5.0}) {
@@ -55,7 +55,7 @@ double mark_distance(const Range& range, int count) {
   return 10 * power;
 }
 
-std::vector<double> marks(const Range& range, int count) {
+std::vector<double> marks(const Interval& range, int count) {
   const double distance = mark_distance(range, count);
   std::vector<double> made;
   for (double k = std::ceil(range.low / distance); k * distance <= range.high + distance * 1e-9; ++k) {
@@ -87,6 +87,14 @@ std::string escaped(std::string_view text) {
   return made;
 }
 
+// A field of a table, in quotes where it has a comma, a quote or a line's end (RFC 4180).
+std::string field_of(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
 struct Point {
   double x;
   double y;
@@ -97,8 +105,8 @@ struct Curve {
 };
 
 std::string drawn(const std::string& title, const std::vector<Curve>& curves) {
-  Range steps;
-  Range values;
+  Interval steps;
+  Interval values;
   for (const Curve& curve : curves) {
     for (const Point& p : curve.points) {
       if (!std::isfinite(p.y)) continue;
@@ -170,7 +178,7 @@ std::vector<std::string> RunLog::names() const {
 std::string RunLog::csv() const {
   const std::vector<std::string> columns = names();
   std::string text = "step";
-  for (const std::string& name : columns) text += "," + name;
+  for (const std::string& name : columns) text += "," + field_of(name);
   text += '\n';
   for (const Row& row : rows_) {
     text += std::to_string(row.step);
@@ -210,7 +218,7 @@ std::string RunLog::html() const {
   const std::vector<std::string> columns = names();
   for (const std::string& name : columns) {
     std::vector<double> values;
-    Range range;
+    Interval range;
     for (const Row& row : rows_) {
       const auto found = row.values.find(name);
       if (found == row.values.end()) continue;

@@ -30,6 +30,9 @@ RunLog some_log() {
 TEST(RunLog, Table) {
   EXPECT_EQ(some_log().csv(), "step,loss,rate\n0,2.5,0.10000000000000001\n10,nan,\n20,0.5,0.050000000000000003\n");
   EXPECT_EQ(RunLog().csv(), "step\n");
+  RunLog quoted;
+  quoted.add(1, {{"a, \"b\"", 2}});
+  EXPECT_EQ(quoted.csv(), "step,\"a, \"\"b\"\"\"\n1,2\n");
 }
 
 TEST(RunLog, CurvesLeaveGapsAndEscapeNames) {

@@ -1,7 +1,9 @@
 // Boxes: parts of an array that are a range of positions along each dimension.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "sharding/placement.h"
 #include "shoal/shape.h"
@@ -21,5 +23,7 @@ struct Box {
 std::optional<Box> overlap(const Box& a, const Box& b);
 /// Where `part` begins in a box that it is part of.
 Dims start_in(const Box& box, const Box& part);
+/// Boxes of at most `elements` elements, one after the other in row-major order, that make up an array.
+std::vector<Box> chunks_of(const Shape& shape, std::int64_t elements);
 
 }  // namespace shoal

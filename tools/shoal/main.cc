@@ -1,4 +1,4 @@
-// The tool `shoal`: starts programs in many processes, and tells about this machine.
+// The tool `shoal`: starts programs in many processes, tells about this machine, and looks at checkpoints.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "agent.h"
+#include "checkpoint.h"
 #include "doctor.h"
 #include "explain_hang.h"
 #include "run.h"
@@ -79,6 +80,27 @@ int main(int argc, char** argv) {
       ->required();
   explain_command->add_flag("--json", as_json, "Print a JSON object");
 
+  CheckpointOptions checkpoint;
+  CLI::App* const checkpoint_command =
+      app.add_subcommand("checkpoint", "Looks at checkpoints, checks them, and makes safetensors files of them");
+  checkpoint_command->require_subcommand(1);
+  const auto add_checkpoint_command = [&](const char* name, const char* what, const char* which_step) {
+    CLI::App* const command = checkpoint_command->add_subcommand(name, what);
+    command->add_option("DIR", checkpoint.folder, "The folder of the checkpoints")->required();
+    command->add_option("--step", checkpoint.step, which_step);
+    return command;
+  };
+  CLI::App* const list_command =
+      add_checkpoint_command("ls", "Lists the checkpoints of a folder", "List the arrays of this one");
+  list_command->add_flag("--json", checkpoint.json, "Print JSON");
+  CLI::App* const verify_command = add_checkpoint_command(
+      "verify", "Reads checkpoints, and compares them with their checksums", "Only this one; default: all");
+  CLI::App* const export_command =
+      add_checkpoint_command("export", "Writes one safetensors file, with each array whole", "Default: the last");
+  export_command->add_option("FILE", checkpoint.file, "The file to write")->required();
+  export_command->add_flag("--paths", checkpoint.keep_paths,
+                           "Name arrays as \"['layers'][0].w\", by their paths, and not as \"layers.0.w\"");
+
   CLI::App* const agent_command = app.add_subcommand("agent", "The part of `shoal run` on other hosts");
 
   // What follows "--" is the program's, whatever it looks like.
@@ -98,6 +120,9 @@ int main(int argc, char** argv) {
     }
     if (doctor_command->parsed()) return run_doctor(as_json);
     if (explain_command->parsed()) return explain_hang(folder, as_json);
+    if (list_command->parsed()) return list_checkpoints(checkpoint);
+    if (verify_command->parsed()) return verify_checkpoints(checkpoint);
+    if (export_command->parsed()) return export_checkpoint(checkpoint);
     if (agent_command->parsed()) return run_agent();
   } catch (const std::exception& error) {
     fmt::print(stderr, "shoal {}: {}\n", app.get_subcommands().front()->get_name(), error.what());

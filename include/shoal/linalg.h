@@ -56,8 +56,8 @@ struct EighOptions {
   bool lower = true;             ///< Which triangle counts if not symmetrize_input.
   bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts.
 };
-/// The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending. By Jacobi's rotations. NaN for
-/// matrices that have NaN or infinities.
+/// The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending. NaN for matrices that have NaN
+/// or infinities.
 std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options = {});
 
 /// x = q h q^H with h zero below its first subdiagonal: h [..., n, n], with the reflections whose product is q below
@@ -223,6 +223,7 @@ struct SolverOptions {
   std::vector<PartitionSpec> in_specs = {};
   bool return_status = false;
   bool return_logdet = false;
+  bool return_eigenvectors = true;
 };
 
 struct PotrsResult {
@@ -242,6 +243,17 @@ Array potrf(const Operand& a, const SolverOptions& options = {});
 PotrsResult potrs(const Operand& a, const Operand& b, const SolverOptions& options = {});
 /// The inverse of a Hermitian positive definite matrix, both of its triangles; by potrf, and else as that.
 PotrsResult potri(const Operand& a, const SolverOptions& options = {});
+
+struct SyevdResult {
+  Array w;       ///< The eigenvalues [n], ascending, which every device has.
+  Array v;       ///< If wanted: the eigenvectors, as columns, split as the matrix is.
+  Array status;  ///< If wanted, i32: 0, or 1 where the matrix is not finite, or an iteration did not end.
+};
+/// The eigenvalues of a Hermitian a [n, n] of f32, f64, c64 or c128, of which the lower triangle counts, and its
+/// eigenvectors unless the options say otherwise. By reflections to tridiagonal form and divide and conquer. Throws
+/// InvalidArgument if it is known here that there are none, unless the status is wanted; w and v are NaN then, as in a
+/// traced function. Throws it, too, for operands that do not fit, with the argument.
+SyevdResult syevd(const Operand& a, const SolverOptions& options = {});
 
 // ---- Numbers that belong to matrices.
 

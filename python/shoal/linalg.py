@@ -3,4 +3,4 @@
     x = shoal.linalg.potrs(a, b)  # a [n, n] split over any mesh, in any number of processes
 """
 
-from shoal._core.solvers import potrf, potri, potrs
+from shoal._core.solvers import potrf, potri, potrs, syevd

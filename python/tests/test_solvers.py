@@ -87,6 +87,42 @@ def test_potrs(mesh):
     np.testing.assert_allclose(linalg.potri(split) @ a, np.eye(64), atol=1e-4)
 
 
+def test_syevd(mesh):
+    a = system(64)[0]
+    split = jax.device_put(a, NamedSharding(mesh, P("x", "y")))
+    wanted = np.linalg.eigvalsh(a.astype(np.float64))
+    for call in linalg.syevd, jax.jit(linalg.syevd, static_argnames=("T_A",)):
+        w, v = call(split, T_A=16)
+        np.testing.assert_allclose(w, wanted, atol=1e-5)
+        np.testing.assert_allclose(a @ np.asarray(v), np.asarray(v) * np.asarray(w), atol=1e-4)
+        assert v.sharding.is_equivalent_to(split.sharding, 2)
+    w = linalg.syevd(a, 16, mesh=mesh, in_specs=(P("x", None),), return_eigenvectors=False)
+    np.testing.assert_allclose(w, wanted, atol=1e-5)
+    w, v, status = linalg.syevd(split, return_status=True)
+    assert status == 0 and status.dtype == jnp.int32 and v.shape == (64, 64)
+    a[3, 2] = np.nan
+    with pytest.raises(ValueError, match="has no eigenvalues: it is not finite"):
+        linalg.syevd(a)
+    w, status = linalg.syevd(a, return_eigenvectors=False, return_status=True)
+    assert status == 1 and np.isnan(w).all()
+
+
+def test_ordinary_functions_of_split_matrices(mesh):
+    random = np.random.default_rng(1)
+    a = random.normal(size=(512, 512)).astype(np.float32)
+    split = jax.device_put(a, NamedSharding(mesh, P("x", "y")))
+    text = jax.jit(jnp.linalg.inv).lower(split).compile().as_text()
+    assert "getrf(" in text
+    inverse = jax.jit(jnp.linalg.inv)(split)
+    np.testing.assert_allclose(np.asarray(inverse, np.float64) @ a, np.eye(512), atol=2e-2)
+    sign, logdet = jnp.linalg.slogdet(split)
+    wanted = np.linalg.slogdet(a.astype(np.float64))
+    assert sign == wanted[0]
+    np.testing.assert_allclose(logdet, wanted[1], rtol=1e-5)
+    w = jax.jit(jnp.linalg.eigvalsh)(split + split.T)
+    np.testing.assert_allclose(w, np.linalg.eigvalsh((a + a.T).astype(np.float64)), atol=1e-3)
+
+
 def test_what_does_not_fit(mesh):
     a, b = system(8)
     with pytest.raises(ValueError, match="its leading block of 1 rows has no Cholesky factor"):

@@ -27,7 +27,9 @@ std::vector<Solver::Group> Solver::groups_of(const collectives::Context& context
     // Devices that differ along other atoms hold the same, and work with these.
     group.positions = context.groups.members(grid.representative(apart, i));
     for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
-      if (grid.distinct_index(position, apart) == i) group.processes.push_back(grid.process_of(position));
+      if (grid.distinct_index(position, apart) != i) continue;
+      group.devices.push_back(position);
+      group.processes.push_back(grid.process_of(position));
     }
     sort_unique(group.processes);
     groups.push_back(std::move(group));

@@ -25,8 +25,9 @@ class Solver : public collectives::Collective {
   };
   /// One matrix, of the devices of a group: in a manual region each of several has its own.
   struct Group {
-    std::vector<std::int64_t> positions;
-    std::vector<int> processes;  ///< Ascending.
+    std::vector<std::int64_t> positions;  ///< Those among which its dimensions are split,
+    std::vector<std::int64_t> devices;    ///< and those that hold the same beside them, too.
+    std::vector<int> processes;           ///< Ascending.
 
     bool has(int process) const;
     bool has_this_process() const;

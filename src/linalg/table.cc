@@ -10,8 +10,7 @@ namespace shoal::linalg {
 namespace {
 
 constexpr collectives::Row kTable[] = {
-    {"potrf", potrf},
-    {"trsm", trsm},
+    {"getrf", getrf}, {"potrf", potrf}, {"potri", potri}, {"syevd", syevd}, {"trsm", trsm},
 };
 
 }  // namespace

@@ -8,7 +8,10 @@
 
 namespace shoal::linalg {
 
+collectives::CollectivePtr getrf(const collectives::Context& context);
 collectives::CollectivePtr potrf(const collectives::Context& context);
+collectives::CollectivePtr potri(const collectives::Context& context);
+collectives::CollectivePtr syevd(const collectives::Context& context);
 collectives::CollectivePtr trsm(const collectives::Context& context);
 
 /// The solver of an equation of a partitioned graph, whose values have shards of these shapes.

@@ -228,8 +228,8 @@ ValueId Builder::rearrange(std::vector<ValueId> operands, Axes axes, std::size_t
                std::move(operands));
 }
 
-ValueId Builder::solver(std::string_view op, Attrs attrs, std::vector<ValueId> operands, Axes axes, std::int64_t n,
-                        std::optional<std::int64_t> sides, std::vector<SplitMatrix> split) {
+void Builder::solver(std::string_view op, Attrs attrs, std::vector<ValueId> operands, Axes axes, std::int64_t n,
+                     std::optional<std::int64_t> sides, std::vector<SplitMatrix> split, std::vector<ValueId> results) {
   attrs.set("axes", std::move(axes));
   attrs.set("n", n);
   attrs.set("rows", std::move(split[0].rows));
@@ -240,7 +240,11 @@ ValueId Builder::solver(std::string_view op, Attrs attrs, std::vector<ValueId> o
     attrs.set("side_columns", std::move(split[1].columns));
   }
   if (!attrs.contains("tile")) attrs.set("tile", std::int64_t{0});
-  return apply(op, std::move(attrs), std::move(operands));
+  graph_.eqns.push_back({.op = &op_named(op),
+                         .attrs = std::move(attrs),
+                         .inputs = std::move(operands),
+                         .outputs = std::move(results),
+                         .where = where_});
 }
 
 ValueId Builder::with_halos(ValueId x, ValueId fill, Axes axes, std::size_t dim, std::int64_t extent, std::int64_t size,

@@ -126,15 +126,15 @@ class Builder {
   ValueId with_halos(ValueId x, ValueId fill, Axes axes, std::size_t dim, std::int64_t extent, std::int64_t size,
                      const Windows& windows);
   ValueId pvary(ValueId x, Axes axes);
-  /// What the devices along `axes` compute together by a solver, of a square matrix of n rows and perhaps right sides.
-  /// `attrs` are those of the op whose place it takes, `split` the axes over which rows and columns of each operand
-  /// are.
+  /// What the devices along `axes` compute together by a solver, of a square matrix of n rows and perhaps right sides;
+  /// `results` are values of the graph. `attrs` are those of the op whose place it takes, `split` the axes over which
+  /// rows and columns of each operand are.
   struct SplitMatrix {
     Axes rows;
     Axes columns;
   };
-  ValueId solver(std::string_view op, Attrs attrs, std::vector<ValueId> operands, Axes axes, std::int64_t n,
-                 std::optional<std::int64_t> sides, std::vector<SplitMatrix> split);
+  void solver(std::string_view op, Attrs attrs, std::vector<ValueId> operands, Axes axes, std::int64_t n,
+              std::optional<std::int64_t> sides, std::vector<SplitMatrix> split, std::vector<ValueId> results);
 
   // ---- Calls.
   /// The equations of a graph, in the place of a call.

@@ -99,6 +99,31 @@ void cholesky(const KernelContext& context) {
   });
 }
 
+void cholesky_inverse(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    const Matrix<W> l = matrix_at<W>(context.inputs[0], number);
+    const std::int64_t n = l.rows();
+    Matrix<W> x = Matrix<W>::identity(n, n);  // The inverse of l.
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        W sum = x(i, j);
+        for (std::int64_t k = 0; k < i; ++k) sum -= l(i, k) * x(k, j);
+        x(i, j) = sum / l(i, i);
+      }
+    }
+    Matrix<W> inverse(n, n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        W sum{};
+        for (std::int64_t k = std::max(i, j); k < n; ++k) sum += conj(x(k, i)) * x(k, j);
+        inverse(i, j) = sum;
+      }
+    }
+    store(inverse, context.outputs[0], number);
+  });
+}
+
 // ---- triangular_solve (3.1)
 
 std::vector<Type> infer_triangular_solve(const InferContext& context) {
@@ -174,6 +199,18 @@ std::vector<Type> infer_lu(const InferContext& context) {
   const std::int64_t n = shape[shape.size() - 1];
   return {batch_of(context, {m, n}), with_dtype(batch_of(context, {std::min(m, n)}), int32),
           with_dtype(batch_of(context, {m}), int32)};
+}
+
+ShardingRule lu_rule(const RuleContext& context) {
+  const Shape& shape = context.inputs[0].shape;
+  if (!is_joint(context) || shape[0] != shape[1]) return batch_rule(context);
+  ShardingRule rule;
+  rule.operands.push_back(own_factors(rule, shape, FactorKind::kJoint));
+  rule.results.push_back(rule.operands[0]);
+  for (std::size_t i = 1; i < context.outputs.size(); ++i) {
+    rule.results.push_back(own_factors(rule, context.outputs[i].shape, FactorKind::kNeedReplication));
+  }
+  return rule;
 }
 
 // The factors in place of the matrix.
@@ -333,7 +370,18 @@ std::vector<Type> infer_eigh(const InferContext& context) {
   check_square(context, context.inputs[0]);
   const Shape& shape = context.inputs[0].shape;
   const Type vectors = like_operands(context, shape);
-  return {with_dtype(batch_of(context, {shape.back()}), real_dtype(vectors.dtype)), vectors};
+  const Type values = with_dtype(batch_of(context, {shape.back()}), real_dtype(vectors.dtype));
+  if (context.attrs.contains("values_only")) return {values};
+  return {values, vectors};
+}
+
+ShardingRule eigh_rule(const RuleContext& context) {
+  if (!is_joint(context)) return batch_rule(context);
+  ShardingRule rule;
+  rule.operands.push_back(own_factors(rule, context.inputs[0].shape, FactorKind::kJoint));
+  rule.results.push_back(own_factors(rule, context.outputs[0].shape, FactorKind::kNeedReplication));
+  if (context.outputs.size() > 1) rule.results.push_back(rule.operands[0]);
+  return rule;
 }
 
 // The eigenvalues, ascending, and in place of the matrix its eigenvectors, as columns.
@@ -380,7 +428,7 @@ void eigh(const KernelContext& context) {
     using W = decltype(tag);
     Matrix<W> a = matrix_at<W>(context.inputs[0], number);
     store(factor_eigh(a), context.outputs[0], number);
-    store(a, context.outputs[1], number);
+    if (context.outputs.size() > 1) store(a, context.outputs[1], number);
   });
 }
 
@@ -511,6 +559,17 @@ const std::array kLinalgOps = {
           .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_cholesky); },
           .jvp = jvp_of_cholesky,
           .attributes = {{.name = "leading"}, {.name = "tile"}}},
+    OpDef{.name = "cholesky_inverse",
+          .doc = "The inverses of l l^H, for lower triangular matrices l: what is above their diagonals is not looked "
+                 "at. `tile` as for cholesky.",
+          .infer = infer_cholesky,
+          .rule = cholesky_rule,
+          .expand = expand_cholesky_inverse,
+          .joint = "potri",
+          .reference = cholesky_inverse,
+          .flops = [](const RuleContext& c) { return 2 * flops_of_matrices(c, flops_of_cholesky); },
+          .jvp = jvp_of_cholesky_inverse,
+          .attributes = {{.name = "tile"}}},
     OpDef{.name = "triangular_solve",
           .doc =
               "The x with a x = b, for triangular matrices a: `lower` or upper, with a diagonal of ones if "
@@ -529,12 +588,15 @@ const std::array kLinalgOps = {
     OpDef{.name = "lu",
           .doc =
               "The triangular factors of matrices whose rows are exchanged, in one matrix: a[permutation] = l u with "
-              "ones on the diagonal of l. Row i was exchanged with row pivots[i], the results' second.",
+              "ones on the diagonal of l. Row i was exchanged with row pivots[i], the results' second. "
+              "`tile` as for cholesky.",
           .infer = infer_lu,
-          .rule = batch_rule,
+          .rule = lu_rule,
+          .joint = "getrf",
           .reference = lu,
           .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_lu); },
-          .jvp = jvp_of_lu},
+          .jvp = jvp_of_lu,
+          .attributes = {{.name = "tile"}}},
     OpDef{.name = "qr",
           .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square.",
           .infer = infer_qr,
@@ -545,12 +607,14 @@ const std::array kLinalgOps = {
           .attributes = {{.name = "full"}}},
     OpDef{.name = "eigh",
           .doc = "The eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices given by their lower "
-                 "triangle.",
+                 "triangle; or, if `values_only`, no vectors. `tile` as for cholesky.",
           .infer = infer_eigh,
-          .rule = batch_rule,
+          .rule = eigh_rule,
+          .joint = "syevd",
           .reference = eigh,
           .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_eigh); },
-          .jvp = jvp_of_eigh},
+          .jvp = jvp_of_eigh,
+          .attributes = {{.name = "tile"}, {.name = "values_only"}}},
     OpDef{.name = "svd",
           .doc = "u, s and vh with a = u s vh: columns of u and rows of vh are orthonormal, s descends and is not "
                  "negative. If `full`, u and vh are square.",

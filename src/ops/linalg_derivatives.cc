@@ -126,6 +126,27 @@ std::vector<MaybeValue> jvp_of_cholesky(const JvpContext& context) {
   return {matrices.product(l, kept)};
 }
 
+// Of r = (l l^H)^-1 that is -r (dl l^H + l dl^H) r.
+std::vector<MaybeValue> jvp_of_cholesky_inverse(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const ValueId r = context.primals.result(0);
+  const ValueId l = matrices.lower(context.primals.operand(0));
+  const ValueId change = matrices.lower(*context.tangents[0]);
+  const ValueId half = matrices.product(matrices.product(r, change), matrices.product(matrices.adjoint(l), r));
+  return {build.negative(build.add(half, matrices.adjoint(half)))};
+}
+
+GraphPtr expand_cholesky_inverse(const ExpandContext& context) {
+  Graph graph;
+  Builder build(graph, context.where);
+  const ValueId l = graph.add_input(context.operands[0]);
+  const ValueId inverse = Matrices(build).solved(l, Matrices(build).identity(l), true);
+  graph.outputs = {
+      build.apply("triangular_solve", {{"lower", true}, {"unit_diagonal", false}, {"adjoint", true}}, {l, inverse})};
+  return std::make_shared<const Graph>(std::move(graph));
+}
+
 std::vector<MaybeValue> jvp_of_triangular_solve(const JvpContext& context) {
   Builder& build = context.build;
   const Matrices matrices(build);
@@ -216,22 +237,31 @@ std::vector<MaybeValue> jvp_of_qr(const JvpContext& context) {
 std::vector<MaybeValue> jvp_of_eigh(const JvpContext& context) {
   Builder& build = context.build;
   const Matrices matrices(build);
-  const ValueId w = context.primals.result(0);
-  const ValueId v = context.primals.result(1);
+  const bool has_vectors = !context.attrs.contains("values_only");
+  ValueId v = 0;
+  if (has_vectors) {
+    v = context.primals.result(1);
+  } else {  // Values have no derivative without them.
+    Attrs attrs = context.attrs;
+    attrs.erase("values_only");
+    v = build.equation(context.op, std::move(attrs), {context.primals.operand(0)})[1];
+  }
   const ValueId change = matrices.hermitian(*context.tangents[0]);
   const ValueId inner = matrices.product(matrices.adjoint(v), matrices.product(change, v));
   const Dtype dtype = build.type(inner).dtype;
-  const Dtype real_numbers = build.type(w).dtype;
+  const Dtype real_numbers = real_dtype(dtype);
   const Shape shape = build.type(inner).shape;
+  ValueId values =
+      build.reduce(ReduceKind::kSum, matrices.part(inner, "equal"), {static_cast<std::int64_t>(shape.size() - 1)});
+  if (dtype != real_numbers) values = build.elementwise("real", {values});
+  if (!has_vectors) return {values};
+  const ValueId w = context.primals.result(0);
   // 1 / (w_j - w_i), and 0 on the diagonal.
   const ValueId difference = build.subtract(matrices.in_rows(w, shape), matrices.in_columns(w, shape));
   const ValueId one = matrices.identity(difference);
   const ValueId inverse =
       build.subtract(build.divide(build.constant(1, real_numbers), build.add(difference, one)), one);
   const ValueId factor = dtype == real_numbers ? inverse : build.convert(inverse, dtype);
-  ValueId values =
-      build.reduce(ReduceKind::kSum, matrices.part(inner, "equal"), {static_cast<std::int64_t>(shape.size() - 1)});
-  if (dtype != real_numbers) values = build.elementwise("real", {values});
   return {values, matrices.product(v, build.multiply(factor, inner))};
 }
 

@@ -23,6 +23,28 @@ std::vector<Type> infer_solver(const InferContext& context) {
   return {std::move(type)};
 }
 
+// The eigenvalues, which every device has, and vectors, which are split as the matrix is.
+std::vector<Type> infer_syevd(const InferContext& context) {
+  std::vector<Type> types = infer_solver(context);
+  Type values = types[0];
+  values.dtype = real_dtype(values.dtype);
+  values.shape = {context.attrs.get<std::int64_t>("n")};
+  types.insert(types.begin(), std::move(values));
+  if (context.attrs.contains("values_only")) types.pop_back();
+  return types;
+}
+
+// The factors, and two lists of rows that every device has.
+std::vector<Type> infer_getrf(const InferContext& context) {
+  std::vector<Type> types = infer_solver(context);
+  Type rows = types[0];
+  rows.dtype = int32;
+  rows.weak = false;
+  rows.shape = {context.attrs.get<std::int64_t>("n")};
+  types.insert(types.end(), 2, rows);
+  return types;
+}
+
 // Whatever else splits them, they are whole where devices compute with them: their own attributes say how they are
 // split.
 ShardingRule solver_rule(const RuleContext& context) {
@@ -30,7 +52,12 @@ ShardingRule solver_rule(const RuleContext& context) {
   for (const Type& type : context.inputs) {
     rule.operands.push_back(own_factors(rule, type.shape, FactorKind::kNeedReplication));
   }
-  rule.results.push_back(rule.operands.back());
+  // Values come before what is split as the matrix.
+  for (const Type& type : context.outputs) {
+    const bool is_split = type.rank() > 1;
+    rule.results.push_back(is_split ? rule.operands.back()
+                                    : own_factors(rule, type.shape, FactorKind::kNeedReplication));
+  }
   return rule;
 }
 
@@ -52,6 +79,9 @@ double solved(const TrafficContext& context) {
   return panels(context, context.result_bytes / std::max(context.operand_bytes, 1.0));
 }
 
+// The columns and rows of the factor, and the rows of its inverse.
+double inverted(const TrafficContext& context) { return 3 * panels(context, 0.5); }
+
 double extent(const RuleContext& context, std::string_view name) {
   return static_cast<double>(context.attrs.get<std::int64_t>(name));
 }
@@ -62,12 +92,38 @@ double flops_of_potrf(const RuleContext& context) {
   return n * n * n / 3;
 }
 
+// Of each column all that is right of it, and as much of the products with it.
+double reduced(const TrafficContext& context) { return 3 * panels(context, 0.5); }
+
+double flops_of_syevd(const RuleContext& context) {
+  const double n = extent(context, "n");
+  return (context.attrs.contains("values_only") ? 4.0 / 3 : 14.0 / 3) * n * n * n;
+}
+
+double flops_of_potri(const RuleContext& context) { return 2 * flops_of_potrf(context); }
+
 double flops_of_trsm(const RuleContext& context) {
   const double n = extent(context, "n");
   return n * n * extent(context, "sides");
 }
 
+double flops_of_getrf(const RuleContext& context) { return 2 * flops_of_potrf(context); }
+
+// Every device gets all panels.
+double shared(const TrafficContext& context) {
+  return context.operand_bytes * context.group / 2 * (context.group - 1) / std::max(context.group, 1.0);
+}
+
 const std::array kSolverOps = {
+    OpDef{.name = "getrf",
+          .doc = "The device's part of the factors, as lu says, and how rows were exchanged, of an n × n matrix whose "
+                 "`rows` and `columns` are split over axes.",
+          .op_class = OpClass::kCollective,
+          .infer = infer_getrf,
+          .rule = solver_rule,
+          .flops = flops_of_getrf,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = shared},
+          .attributes = {{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}}},
     OpDef{.name = "potrf",
           .doc = "The device's part of the Cholesky factor, as cholesky says, of an n × n matrix whose `rows` and "
                  "`columns` are split over axes.",
@@ -82,6 +138,29 @@ const std::array kSolverOps = {
                          {.name = "n"},
                          {.name = "tile"},
                          {.name = "leading"}}},
+    OpDef{.name = "potri",
+          .doc = "The device's part of the inverse, as cholesky_inverse says, for an n × n factor whose `rows` and "
+                 "`columns` are split over axes.",
+          .op_class = OpClass::kCollective,
+          .infer = infer_solver,
+          .rule = solver_rule,
+          .flops = flops_of_potri,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = inverted},
+          .attributes = {{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}}},
+    OpDef{.name = "syevd",
+          .doc = "The eigenvalues and the device's part of the eigenvectors, as eigh says, of an n × n matrix whose "
+                 "`rows` and `columns` are split over axes; or, if `values_only`, no vectors.",
+          .op_class = OpClass::kCollective,
+          .infer = infer_syevd,
+          .rule = solver_rule,
+          .flops = flops_of_syevd,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = reduced},
+          .attributes = {{.name = "axes"},
+                         {.name = "rows"},
+                         {.name = "columns"},
+                         {.name = "n"},
+                         {.name = "tile"},
+                         {.name = "values_only"}}},
     OpDef{.name = "trsm",
           .doc =
               "The device's part of the solution of a triangular system, as triangular_solve says, of an n × n matrix "

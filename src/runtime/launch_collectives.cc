@@ -195,10 +195,12 @@ void Launch::run_rounds(const Step& step, const CollectiveStep& work, std::size_
 template <class TileAt>
 void Launch::run_tiles(const Step& step, const CollectiveStep& work, std::int64_t tiles, TileAt&& tile_at) const {
   if (!work.runs) return;
+  const std::size_t inputs = step.eqn->inputs.size();
   boost::container::small_vector<std::byte* const*, 6> operands;
-  for (const Step::Operand& operand : step.operands) operands.push_back(pointers_.data() + operand.first);
-  std::byte* const* result = operands.back();
-  operands.pop_back();
+  for (std::size_t i = 0; i < step.operands.size(); ++i) {
+    if (i != inputs) operands.push_back(pointers_.data() + step.operands[i].first);
+  }
+  std::byte* const* result = pointers_.data() + step.operands[inputs].first;
   const collectives::Collective& collective = *work.collective;
   if (!collective.extras().empty()) operands.push_back(pointers_.data() + work.extras);
   const auto run_range = [&](std::int64_t begin, std::int64_t end) {

@@ -201,8 +201,12 @@ class Scheduler {
     const collectives::Collective& collective = *work.collective;
     step.bytes = collective.bytes();
     settle_shapes(eqn.outputs[0], collective.result());
-    for (ValueId id : eqn.inputs) add_operand(step, id, shapes_of(id).varying);
-    add_operand(step, eqn.outputs[0], collective.result().varying);
+    for (std::size_t i = 1; i < eqn.outputs.size(); ++i) {
+      settle_shapes(eqn.outputs[i], collective.more_results()[i - 1]);
+    }
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) add_operand(step, id, shapes_of(id).varying);
+    }
     work.extras = schedule_.num_pointers;
     schedule_.num_pointers += collective.extras().size();
     if (!is_local()) work.exchanges.rounds = exchanges_of_collective(graph_, eqn, collective, shapes_, parties_);
@@ -506,8 +510,10 @@ class Scheduler {
       if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
         fact.collective = collective->collective.get();
         fact.scratch_bytes = fact.collective->scratch_bytes();
-        if (const auto operand = fact.collective->overwritten())
-          fact.overwrites.push_back({.input = *operand, .output = 0});
+        const std::size_t results = fact.collective->overwritten() ? step.eqn->outputs.size() : 0;
+        for (std::size_t i = 0; i < results; ++i) {
+          fact.overwrites.push_back({.input = *fact.collective->overwritten(), .output = i});
+        }
       } else if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
         fact.kernel = kernel->kernel.get();
         if (step.eqn->op->keeps_order) fact.views = same_bytes(*step.eqn);

@@ -64,7 +64,7 @@ double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes
   }
   if (!together.empty()) {
     const auto devices = static_cast<double>(grid.size_of(together));
-    bytes += bytes_of(ruled.outputs[0]) / 2 * (devices - 1) / devices;
+    bytes += bytes_of(ruled.outputs.back()) / 2 * (devices - 1) / devices;
   }
   if (const WindowedOp* op = ruled.eqn.op->windowed) {
     // What one exchange brings is passed on by the next.

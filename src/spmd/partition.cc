@@ -1035,7 +1035,7 @@ class Partitioner {
   }
 
   // The first operand is a square matrix, and another one its right sides. The collective is told where both lie.
-  void emit_joint(const RuledEqn& ruled, const std::vector<ValueId>& operands, const Placement& result) {
+  void emit_joint(const RuledEqn& ruled, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
     const Eqn& eqn = ruled.eqn;
     std::vector<Builder::SplitMatrix> split;
     AtomSet atoms;
@@ -1046,13 +1046,18 @@ class Partitioner {
     }
     std::optional<std::int64_t> sides;
     if (operands.size() > 1) sides = ruled.inputs[1].shape[1];
-    const Type& type = old_.type(eqn.outputs[0]);
-    // Of one matrix all devices that work together have the same result, but for how it is split.
-    const ValueId made = add_global(type, type.shape, result, (joint_varying(operands) - atoms) | result.sharded());
-    new_.value(made).manual = old_.value(eqn.outputs[0]).manual;
-    give(made).solver(eqn.op->joint, eqn.attrs, operands, grid_.axis_refs(atoms.sorted()), ruled.inputs[0].shape[0],
-                      sides, std::move(split));
-    forms_[eqn.outputs[0]] = {made};
+    // Of one matrix all devices that work together have the same results, but for how they are split.
+    std::vector<ValueId> made;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      const Type& type = old_.type(eqn.outputs[i]);
+      made.push_back(
+          add_global(type, type.shape, results[i], (joint_varying(operands) - atoms) | results[i].sharded()));
+      new_.value(made.back()).manual = old_.value(eqn.outputs[i]).manual;
+      forms_[eqn.outputs[i]] = {made.back()};
+    }
+    Builder(new_, where_)
+        .solver(eqn.op->joint, eqn.attrs, operands, grid_.axis_refs(atoms.sorted()), ruled.inputs[0].shape[0], sides,
+                std::move(split), std::move(made));
   }
 
   // ---- Equations.
@@ -1066,12 +1071,12 @@ class Partitioner {
       forms_[eqn.outputs[0]] = {operands[0]};
       return;
     }
-    if (eqn.op->expand != nullptr) {
-      expand(eqn, operands, results);
+    if (is_joint(ruled, axes)) {
+      emit_joint(ruled, operands, results);
       return;
     }
-    if (is_joint(ruled, axes)) {
-      emit_joint(ruled, operands, results[0]);
+    if (eqn.op->expand != nullptr) {
+      expand(eqn, operands, results);
       return;
     }
     if (eqn.op->gives_operands) {

@@ -48,6 +48,17 @@ void solvers() {
                 << std::endl;
     }
   }
+  // Columns of these are exchanged one by one.
+  for (const Dtype dtype : {float32, complex128}) {
+    const Array a = definite(80, dtype) - 2 * eye(80, {.dtype = dtype});
+    for (const PartitionSpec& spec : {P("x", "y"), P({"x", "y"})}) {
+      const auto [w, v, status] = linalg::syevd(device_put(a, NamedSharding(mesh, spec)), {.T_A = kTile});
+      print_all_of("values", w);
+      print_all_of("vectors", v);
+    }
+    const Array split = device_put(a, NamedSharding(mesh, P(none, "y")));
+    print_all_of("values alone", linalg::syevd(split, {.T_A = kTile, .return_eigenvectors = false}).w);
+  }
   // A matrix for each row of devices, which may be those of one process.
   const Array one = definite(96, float32);
   const auto factors = shard_map(
@@ -60,6 +71,10 @@ void solvers() {
   const Array large = device_put(definite(512, float32), NamedSharding(mesh, P("y", "x")));
   print_all_of("cholesky", jit([](const Array& a) { return linalg::cholesky(a); })(large));
   print_all_of("no factor", isnan(linalg::cholesky(-large)));
+  const Array any = device_put(random::normal(random::key(7), {528, 528}, float32), NamedSharding(mesh, P("y", "x")));
+  const auto [lu, pivots, permutation] = lax::linalg::lu(any);
+  print_all_of("factors", lu);
+  print_all_of("rows", permutation);
 }
 const Registered kSolvers("solvers", solvers);
 

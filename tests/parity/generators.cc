@@ -200,8 +200,9 @@ std::vector<Type> matrix_operands(Rng& rng, const OpDef& op, const Type& first) 
   if (first.rank() == 0) return {first};
   Type matrices = first;
   matrices.shape.back() = rng.pick(extents);
-  const bool square = op.name == "cholesky" || op.name == "eigh" || op.name == "triangular_solve" ||
-                      op.name == "hessenberg" || op.name == "schur" || op.name == "eig";
+  const bool square = op.name == "cholesky" || op.name == "cholesky_inverse" || op.name == "eigh" ||
+                      op.name == "triangular_solve" || op.name == "hessenberg" || op.name == "schur" ||
+                      op.name == "eig";
   matrices.shape.push_back(square ? matrices.shape.back() : rng.pick(extents));
   if (op.name == "householder_product") {
     Type factors = first;
@@ -261,6 +262,10 @@ std::optional<Attrs> fft_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
 }
 
 std::optional<Attrs> full_or_not(Rng& rng, const Mesh&, Types, const Type&) { return Attrs{{"full", rng.chance(50)}}; }
+
+std::optional<Attrs> values_or_all(Rng& rng, const Mesh&, Types, const Type&) {
+  return rng.chance(50) ? Attrs{{"values_only", true}} : Attrs{};
+}
 
 // How a window moves along some dimensions; it stays where `moves` has 0.
 Attrs random_moves(Rng& rng, const Dims& moves) {
@@ -656,10 +661,11 @@ const std::map<std::string_view, Generator>& generators() {
         {"sort", {of_one_shape, sort_attrs}},
         {"top_k", {one_operand, top_k_attrs}},
         {"cholesky", {matrix_operands, no_attrs}},
+        {"cholesky_inverse", {matrix_operands, no_attrs}},
         {"triangular_solve", {matrix_operands, triangular_attrs}},
         {"lu", {matrix_operands, no_attrs}},
         {"qr", {matrix_operands, full_or_not}},
-        {"eigh", {matrix_operands, no_attrs}},
+        {"eigh", {matrix_operands, values_or_all}},
         {"svd", {matrix_operands, full_or_not}},
         {"hessenberg", {matrix_operands, no_attrs}},
         {"householder_product", {matrix_operands, no_attrs}},

@@ -32,6 +32,7 @@ Fill wildest_fill(const OpDef& op) {
                                                    "scatter_reduce",
                                                    "cumprod",
                                                    "cholesky",
+                                                   "cholesky_inverse",
                                                    "triangular_solve",
                                                    "lu",
                                                    "qr",

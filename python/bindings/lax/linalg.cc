@@ -307,6 +307,27 @@ void bind_solvers(nb::module_& root) {
       "a"_a.none(), "T_A"_a = nb::none(), "mesh"_a = nb::none(), "in_specs"_a = nb::none(), "return_status"_a = false,
       "pad"_a = true, "return_logdet"_a = false,
       "The inverse of a Hermitian positive definite matrix, both of its triangles; by potrf, and else as potrs.");
+  m.def(
+      "syevd",
+      [](nb::handle a, nb::handle tile, nb::handle mesh, nb::handle in_specs, Flag return_eigenvectors,
+         Flag return_status, Flag) -> nb::object {
+        linalg::SolverOptions options = solver_options("syevd", tile, mesh, in_specs, return_status, false);
+        options.return_eigenvectors = return_eigenvectors;
+        const Operand given = matrix(a, "syevd", "a");
+        const linalg::SyevdResult result = unlocked([&] { return linalg::syevd(given, options); });
+        nb::list results;
+        results.append(result.w);
+        if (options.return_eigenvectors) results.append(result.v);
+        if (options.return_status) results.append(result.status);
+        return nb::len(results) == 1 ? nb::object(results[0]) : nb::object(nb::tuple(results));
+      },
+      "a"_a.none(), "T_A"_a = nb::none(), "mesh"_a = nb::none(), "in_specs"_a = nb::none(),
+      "return_eigenvectors"_a = true, "return_status"_a = false, "pad"_a = true,
+      "(w, v): the eigenvalues [n], ascending, of a Hermitian a [n, n] of which the lower triangle counts, and its "
+      "eigenvectors, as columns, split as `a` is; w alone without return_eigenvectors. With return_status, an i32 "
+      "comes "
+      "last: 0, or 1 where `a` is not finite, or an iteration did not end, and w and v are NaN then. Raises ValueError "
+      "otherwise, if that is known; inside of jit they are NaN. Else as potrf.");
 }
 
 }  // namespace shoal::python

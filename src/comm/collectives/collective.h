@@ -37,6 +37,7 @@ struct Context {
   Groups groups;                      ///< Of the devices along the attribute `axes`.
   std::vector<ShardShapes> operands;  ///< Of each operand.
   AtomSet wanted;  ///< All that the result may vary over: along other atoms its shards are known to be equal.
+  std::vector<AtomSet> more_wanted;  ///< The same of further results.
 
   const GridPtr& grid() const { return groups.grid(); }
   const Atoms& atoms() const { return groups.atoms(); }
@@ -78,6 +79,8 @@ class Collective {
   virtual ~Collective() = default;
 
   const ShardShapes& result() const { return result_; }
+  /// Those after it, of collectives in rounds.
+  const std::vector<ShardShapes>& more_results() const { return more_results_; }
   /// For each shard of the result, the place in the operand where its bytes lie already, or kMade if its tiles are to
   /// be run; nothing if all are. Shards of other processes count as those of this one, though nothing is known of them.
   const std::vector<View>& views() const { return views_; }
@@ -90,7 +93,7 @@ class Collective {
   /// the tiles of each shard of the result follow those of the one before, as many for each, and those of shards that
   /// are not held are not run.
   const std::vector<Round>& rounds() const { return rounds_; }
-  /// They are numbered as the shards of one more operand, which runs get after the others.
+  /// They are numbered as the shards of one more operand, which runs get after all others.
   const std::vector<Extra>& extras() const { return extras_; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   /// Adds what a process has to be given for a round, where it does not hold it.
@@ -98,10 +101,11 @@ class Collective {
   /// The bytes that a run reads and writes.
   std::size_t bytes() const { return bytes_; }
 
-  /// The operand in whose memory the result may lie, if it is of its shapes; if there is one.
+  /// The operand in whose memory a result may lie that is of its shapes; if there is one.
   virtual std::optional<std::size_t> overwritten() const { return std::nullopt; }
 
-  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them but for that.
+  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them but for that. The
+  /// shards of further results, which are written too, and the extras come after those of operands.
   virtual void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const = 0;
 
  protected:
@@ -115,6 +119,7 @@ class Collective {
   virtual void add_needs_of(std::int64_t /*shard*/, std::vector<Need>& /*needs*/) const {}
 
   ShardShapes result_;
+  std::vector<ShardShapes> more_results_;
   std::vector<Round> rounds_;
   std::vector<Extra> extras_;
   std::size_t scratch_bytes_ = 0;

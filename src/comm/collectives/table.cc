@@ -16,7 +16,11 @@ Context context_of(const Graph& graph, const Eqn& eqn, std::span<const ShardShap
                   .where = eqn.where,
                   .groups = Groups(graph.grid, atoms, index_groups(eqn.attrs)),
                   .operands = {},
-                  .wanted = graph.value(eqn.outputs[0]).varying};
+                  .wanted = graph.value(eqn.outputs[0]).varying,
+                  .more_wanted = {}};
+  for (std::size_t i = 1; i < eqn.outputs.size(); ++i) {
+    context.more_wanted.push_back(graph.value(eqn.outputs[i]).varying);
+  }
   for (ValueId id : eqn.inputs) context.operands.push_back(shapes[slot(id)]);
   return context;
 }

@@ -16,8 +16,6 @@
 namespace shoal {
 namespace {
 
-constexpr std::int64_t kLargeMatrix = 512;
-
 std::vector<Array> decomposed(std::string_view op, Attrs attrs, const Array& x) {
   return shoal::bind(op_named(op), std::move(attrs), {&x, 1});
 }
@@ -33,8 +31,8 @@ bool is_lower(const linalg::UploOptions& options) {
   throw misuse<InvalidArgument>("UPLO is \"{}\"; it must be \"L\" or \"U\"", options.UPLO);
 }
 
-std::vector<Array> eigen(const Array& x, bool lower, bool symmetrize) {
-  return decomposed("eigh", {}, lower_triangle(x, lower, symmetrize));
+std::vector<Array> eigen(const Array& x, bool lower, bool symmetrize, Attrs attrs = {}) {
+  return decomposed("eigh", std::move(attrs), lower_triangle(x, lower, symmetrize));
 }
 
 }  // namespace
@@ -67,8 +65,7 @@ Array triangular_solve(const Operand& a, const Operand& b, const TriangularSolve
   }
   const bool is_conjugate = options.conjugate_a && is_complex(given.dtype());
   // Large matrices are not turned, which would move those that devices share.
-  if (options.left_side && is_transposed && is_conjugate == is_complex(given.dtype()) && given.ndim() == 2 &&
-      rows_of(given) >= kLargeMatrix) {
+  if (options.left_side && is_transposed && is_conjugate == is_complex(given.dtype()) && is_large(given)) {
     const Array solution = bind_one(
         "triangular_solve", {{"lower", options.lower}, {"unit_diagonal", options.unit_diagonal}, {"adjoint", true}},
         {given, sides});
@@ -194,7 +191,7 @@ EighResult eigh(const Operand& a, const UploOptions& options) {
 Array eigvalsh(const Operand& a, const UploOptions& options) {
   const Caller caller("eigvalsh", a.where());
   const bool lower = is_lower(options);
-  return eigen(square_matrices(a), lower, options.symmetrize_input)[0];
+  return eigen(square_matrices(a), lower, options.symmetrize_input, {{"values_only", true}})[0];
 }
 
 EighResult eig(const Operand& a) {

@@ -11,6 +11,13 @@
 #include "shoal/numpy.h"
 
 namespace shoal {
+namespace {
+
+constexpr std::int64_t kLargeMatrix = 512;
+
+}  // namespace
+
+bool is_large(const Array& x) { return x.ndim() == 2 && rows_of(x) >= kLargeMatrix; }
 
 Array matrices(const Operand& x) {
   const Array given = to_array(x);

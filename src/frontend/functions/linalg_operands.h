@@ -25,6 +25,8 @@ Shape batches_of(const Array& x);
 /// The extents of the last two dimensions.
 std::int64_t rows_of(const Array& x);
 std::int64_t columns_of(const Array& x);
+/// Whether it is one matrix of so many rows that devices which share it work on it together.
+bool is_large(const Array& x);
 /// The distance of 1 to the next number of the dtype of x.
 double epsilon_of(const Array& x);
 

@@ -91,9 +91,14 @@ Array solved(const System& system, const LuResult& factors, Form form) {
   return system.result(rows_at(lower(upper(b)), argsort(factors.permutation)));
 }
 
-// The diagonals of square matrices, as vectors: every n + 1st of their elements.
+// The diagonals of square matrices, as vectors: every n + 1st of their elements. Large matrices may be split, and stay
+// where they are.
 Array diagonals(const Array& x) {
   const std::int64_t n = rows_of(x);
+  if (is_large(x)) {
+    const Array is_own = lax::broadcasted_iota(int32, x.shape(), 0) == lax::broadcasted_iota(int32, x.shape(), 1);
+    return sum(where(is_own, x, 0), ReduceOptions{.axis = 1});
+  }
   Shape shape = batches_of(x);
   shape.push_back(n * n);
   Dims starts(shape.size(), 0);
@@ -144,7 +149,13 @@ Array solve(const Operand& a, const Operand& b) {
 Array inv(const Operand& a) {
   const Caller caller("inv", a.where());
   const Array matrix = square_matrices(a);
-  return solved({matrix, identity_like(matrix), false}, lax::linalg::lu(matrix), Form::kAsIs);
+  const LuResult factors = lax::linalg::lu(matrix);
+  if (!is_large(matrix)) return solved({matrix, identity_like(matrix), false}, factors, Form::kAsIs);
+  // The rows of the identity in another order are made where they are needed.
+  const Array is_one = expand_dims(factors.permutation, 1) == lax::broadcasted_iota(int32, matrix.shape(), 1);
+  const Array exchanged = convert(is_one, matrix.dtype());
+  return substituted(factors.lu, substituted(factors.lu, exchanged, true, Form::kAsIs, true), false, Form::kAsIs,
+                     false);
 }
 
 Array pinv(const Operand& a, std::optional<double> rtol) {

@@ -6,6 +6,7 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/linalg_operands.h"
+#include "ops/table.h"
 #include "shoal/lax.h"
 #include "shoal/linalg.h"
 #include "shoal/numpy.h"
@@ -85,6 +86,9 @@ PotrsResult result_of(Array x, const Array& l, const SolverOptions& options) {
   return result;
 }
 
+// NaN where there are no eigenvalues.
+Array spectrum_is_bad(const Array& w) { return any(isnan(w)); }
+
 }  // namespace
 
 Array potrf(const Operand& a, const SolverOptions& options) {
@@ -121,8 +125,27 @@ PotrsResult potri(const Operand& a, const SolverOptions& options) {
   const Array matrix = matrix_of(a, options);
   const Array l = factor(matrix, options);
   if (!options.return_status) check_definite(matrix, l);
-  const Array inverse = substituted(l, identity_like(l), false, options);
-  return result_of(substituted(l, inverse, true, options), l, options);
+  return result_of(bind_one("cholesky_inverse", {{"tile", tile_of(l, options)}}, {l}), l, options);
+}
+
+SyevdResult syevd(const Operand& a, const SolverOptions& options) {
+  const Caller caller("syevd", a.where());
+  check(options, 1);
+  const Array matrix = matrix_of(a, options);
+  Attrs attrs{{"tile", tile_of(matrix, options)}};
+  if (!options.return_eigenvectors) attrs.set("values_only", true);
+  const std::vector<Array> found = shoal::bind(op_named("eigh"), std::move(attrs), {&matrix, 1});
+  SyevdResult result{.w = found[0], .v = {}, .status = {}};
+  if (options.return_eigenvectors) result.v = found[1];
+  if (options.return_status) {
+    result.status = astype(spectrum_is_bad(result.w), int32);
+  } else if (rows_of(matrix) > 0 && !result.w.is_tracer() && spectrum_is_bad(result.w).item<bool>()) {
+    throw misuse<InvalidArgument>(
+        "the matrix {} has no eigenvalues: it is not finite, or they were not found. With return_status it is not an "
+        "error",
+        type_of(matrix));
+  }
+  return result;
 }
 
 }  // namespace shoal::linalg

@@ -142,6 +142,51 @@ TEST(Potrs, SolvesWithoutGathering) {
   EXPECT_EQ(text.find("f32[64,64]"), std::string::npos) << "somebody gets the whole matrix: " << text;
 }
 
+// However the factor is split, with equal bits, and both triangles alike.
+TEST(Potri, OfSplitMatrices) {
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [n, tile] : {std::pair{8, 3}, {40, 16}, {64, 64}, {96, 8}, {640, 0}}) {
+      const Array a = definite(n, dtype, Kind::kNearlySingular);
+      std::optional<Array> first;
+      for (const PartitionSpec& spec : kSpecs) {
+        const Array inverse = linalg::potri(put(a, mesh_4x2(), spec), {.T_A = tile});
+        EXPECT_EQ(inverse.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
+        const Array whole = here(inverse);
+        EXPECT_LE(greatest(matmul(a, whole) - eye(n)), 10 * allowed(dtype, n) * greatest(whole)) << n << ' ' << tile;
+        EXPECT_TRUE(all(whole == adjoint_of(whole)).item<bool>());
+        if (!first) first = whole;
+        if (tile != 0) {
+          EXPECT_TRUE(all(whole == *first).item<bool>()) << n << ' ' << tile;
+        }
+      }
+    }
+  }
+  const Array bad = put(definite(64, float32).at({40, 40}).set(-1.0), mesh_4x2(), P("x", "y"));
+  const auto [x, status, logdet] = linalg::potri(bad, {.T_A = 16, .return_status = true});
+  EXPECT_EQ(status.item<std::int32_t>(), 41);
+  EXPECT_TRUE(all(isnan(here(x))).item<bool>());
+  const auto uneven = jit([](const Array& m) -> Array {
+    return linalg::potri(lax::with_sharding_constraint(m, NamedSharding(mesh_4x2(), P("x", "y"))), {.T_A = 4});
+  });
+  const Array odd = definite(13, complex128);
+  EXPECT_LE(greatest(matmul(odd, uneven(odd)) - eye(13)), 1e-13);
+}
+
+TEST(Potri, InDerivatives) {
+  const Array a = definite(40, float64);
+  const auto loss = [](const Array& m) {
+    const Array inverse = linalg::potri(m, {.T_A = 16});
+    return sum(inverse * inverse * expand_dims(arange(40.0), 0));
+  };
+  const auto by_inverse = [](const Array& m) {
+    const Array inverse = linalg::inv(tril(m) + swapaxes(tril(m, -1), 0, 1));
+    return sum(inverse * inverse * expand_dims(arange(40.0), 0));
+  };
+  const Array expected = jit(grad(by_inverse))(a);
+  EXPECT_LE(greatest(jit(grad(loss))(a) - expected), 1e-10 * greatest(expected));
+  EXPECT_LE(greatest(here(jit(grad(loss))(put(a, mesh_4x2(), P("x", "y")))) - expected), 1e-10 * greatest(expected));
+}
+
 // The operands go where the specs say, as in the program of the solver package.
 TEST(Potrs, BringsOperandsToTheirSpecs) {
   const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
@@ -237,6 +282,229 @@ TEST(Potrf, TakesNoMemoryButThatOfItsResult) {
   EXPECT_EQ(donated.alias_size, donated.output_size);
   const Array l = here(given(put(definite(64, float32), mesh_4x2(), P("x", "y"))));
   EXPECT_TRUE(all(l == here(jit(factor)(a))).item<bool>());
+}
+
+// ---- Triangular factors of any matrix.
+
+// The rows in their order are the product of the factors, which do not depend on how the matrix is split.
+TEST(Getrf, OfSplitMatrices) {
+  for (const Dtype dtype : kDtypes) {
+    for (const std::int64_t n : {512, 600}) {
+      const Array a = random::normal(random::key(8), {n, n}, dtype);
+      std::optional<Array> first;
+      for (const PartitionSpec& spec : kSpecs) {
+        const Array split = put(a, mesh_4x2(), spec);
+        const lax::linalg::LuResult found = lax::linalg::lu(split);
+        EXPECT_EQ(found.lu.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
+        const Array lu = here(found.lu);
+        const Array product = matmul(tril(lu, -1) + eye(n, {.dtype = dtype}), triu(lu));
+        EXPECT_LE(greatest(product - a[here(found.permutation)]), allowed(dtype, n) * greatest(a));
+        EXPECT_LE(greatest(tril(lu, -1)), is_complex(dtype) ? 1.5 : 1);
+        if (!first) first = lu;
+        EXPECT_LE(greatest(lu - *first), 100 * allowed(dtype, n) * greatest(lu));
+        if (spec == kSpecs[1]) break;
+      }
+      const Array split = put(a, mesh_4x2(), P("x", "y"));
+      const Array b = random::normal(random::key(9), {n, 4}, dtype);
+      const Array x = here(jit([](const Array& m, const Array& right) { return linalg::solve(m, right); })(split, b));
+      EXPECT_LE(greatest(matmul(a, x) - b), 1e3 * allowed(dtype, n) * greatest(x));
+      const Array inverse = here(jit([](const Array& m) { return linalg::inv(m); })(split));
+      EXPECT_LE(greatest(matmul(a, inverse) - eye(n)), 1e3 * allowed(dtype, n) * greatest(inverse));
+      const std::vector<Array> found = jit([](const Array& m) {
+        const auto [sign, logdet] = linalg::slogdet(m);
+        return std::vector<Array>{sign, logdet};
+      })(split);
+      const auto expected = linalg::slogdet(a);
+      EXPECT_LE(greatest(here(found[0]) - expected.sign), 1e-3);
+      EXPECT_LE(greatest(here(found[1]) - expected.logabsdet), 1e-6 * greatest(expected.logabsdet));
+    }
+  }
+}
+
+TEST(Getrf, GathersNothing) {
+  const Array split = put(random::normal(random::key(8), {512, 512}), mesh_4x2(), P("x", "y"));
+  const auto inverse = [](const Array& m) { return linalg::inv(m) + linalg::slogdet(m).logabsdet; };
+  const std::string text = jit(inverse).lower(split).compile().as_text();
+  EXPECT_NE(text.find("getrf("), std::string::npos) << text;
+  EXPECT_EQ(text.find("f32[512,512]"), std::string::npos) << "somebody gets the whole matrix: " << text;
+}
+
+// The same elements are exchanged as on one device, singular matrices have factors, and what is not finite has none.
+TEST(Getrf, IsAsOnOneDevice) {
+  const Array a = astype(random::randint(random::key(2), {520, 520}, -9, 9), float64);
+  const Array singular = a.at({range(), 300}).set(0.0);
+  for (const Array& given : {a, singular}) {
+    const auto alone = lax::linalg::lu(given);
+    const auto together = lax::linalg::lu(put(given, mesh_4x2(), P("y", "x")));
+    EXPECT_TRUE(all(here(together.pivots) == alone.pivots).item<bool>());
+    EXPECT_TRUE(all(here(together.permutation) == alone.permutation).item<bool>());
+    EXPECT_LE(greatest(here(together.lu) - alone.lu), 1e-9 * greatest(alone.lu));
+  }
+  const auto bad = lax::linalg::lu(put(a.at({17, 400}).set(std::nan("")), mesh_4x2(), P("x")));
+  EXPECT_TRUE(all(isnan(here(bad.lu))).item<bool>());
+  EXPECT_TRUE(all(here(bad.permutation) == arange(520)).item<bool>());
+}
+
+TEST(Getrf, InDerivatives) {
+  const Array a = random::normal(random::key(8), {512, 512}, float64) / 16 + eye(512, {.dtype = float64});
+  const Array b = random::normal(random::key(9), {512, 2}, float64);
+  const auto loss = [](const Array& m, const Array& right) {
+    const Array x = linalg::solve(m, right);
+    return sum(x * x) + linalg::slogdet(m).logabsdet;
+  };
+  const Array alone = jit(grad(loss))(a, b);
+  const Array together = here(jit(grad(loss))(put(a, mesh_4x2(), P("x", "y")), b));
+  EXPECT_LE(greatest(alone - together), 1e-9 * greatest(alone));
+}
+
+// ---- Eigenvalues and vectors.
+
+enum class Spectrum { kRandom, kClustered, kDiagonal, kRepeated, kTridiagonal, kSmall };
+
+Array hermitian(std::int64_t n, Dtype dtype, Spectrum kind) {
+  const Array any = random::normal(random::key(7), {n, n}, dtype);
+  const Array random = (any + adjoint_of(any)) / 2;
+  const Array places = arange(static_cast<int>(n)).astype(dtype);
+  switch (kind) {
+    case Spectrum::kClustered:
+      return matmul(expand_dims(any[{range(0, n), 0}], 1), adjoint_of(expand_dims(any[{range(0, n), 0}], 1))) +
+             1e-6 * random;
+    case Spectrum::kDiagonal:
+      return (places - 3) * eye(n, {.dtype = dtype});
+    case Spectrum::kRepeated:
+      return ones({n, n}, {.dtype = dtype}) + 2 * eye(n, {.dtype = dtype});
+    case Spectrum::kTridiagonal:
+      return tril(triu(ones({n, n}, {.dtype = dtype}), -1), 1) + eye(n, {.dtype = dtype});
+    case Spectrum::kSmall:
+      return 1e-30 * random;
+    default:
+      return random;
+  }
+}
+
+void expect_spectrum(const Array& a, const Array& w, const Array& v, const std::string& text) {
+  const std::int64_t n = a.shape()[0];
+  const double most = allowed(a.dtype(), n);
+  const Array vectors = here(v);
+  const Array values = here(w);
+  EXPECT_LE(greatest(matmul(a, vectors) - vectors * values.astype(a.dtype())), 4 * most * greatest(values)) << text;
+  EXPECT_LE(greatest(matmul(adjoint_of(vectors), vectors) - eye(n, {.dtype = a.dtype()})), most) << text;
+  const Array expected = linalg::eigh(a).eigenvalues;
+  EXPECT_LE(greatest(values - expected), 4 * most * greatest(values)) << text;
+}
+
+// a v = v w with orthonormal v, however it is split; and splitting changes no bit.
+TEST(Syevd, OfSplitMatrices) {
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [n, tile] : {std::pair{8, 3}, {40, 16}, {64, 64}, {96, 8}, {200, 70}}) {
+      for (const Spectrum kind : {Spectrum::kRandom, Spectrum::kClustered, Spectrum::kDiagonal, Spectrum::kRepeated,
+                                  Spectrum::kTridiagonal, Spectrum::kSmall}) {
+        const Array a = hermitian(n, dtype, kind);
+        std::optional<linalg::SyevdResult> first;
+        for (const PartitionSpec& spec : kSpecs) {
+          const auto [w, v, status] = linalg::syevd(put(a, mesh_4x2(), spec), {.T_A = tile, .return_status = true});
+          EXPECT_EQ(v.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
+          EXPECT_EQ(status.item<std::int32_t>(), 0);
+          if (!first) {
+            const std::string text =
+                std::to_string(n) + ' ' + std::to_string(static_cast<int>(kind)) + ' ' + std::string(name_of(dtype));
+            expect_spectrum(a, w, v, text);
+            first = linalg::SyevdResult{.w = here(w), .v = here(v), .status = {}};
+          }
+          EXPECT_TRUE(all(here(v) == first->v).item<bool>() && all(here(w) == first->w).item<bool>())
+              << n << ' ' << tile;
+        }
+        const Array alone = linalg::syevd(put(a, mesh_4x2(), P("x")), {.T_A = tile, .return_eigenvectors = false}).w;
+        EXPECT_LE(greatest(here(alone) - first->w), 4 * allowed(dtype, n) * greatest(alone));
+      }
+    }
+  }
+}
+
+TEST(Syevd, OfMatricesThatDoNotDivide) {
+  for (const std::int64_t n : {1, 2, 3, 5, 13, 33}) {
+    const Array a = hermitian(n, complex128, Spectrum::kRandom);
+    const auto uneven = jit([](const Array& x) {
+      const Array split = lax::with_sharding_constraint(x, NamedSharding(mesh_4x2(), P("x", "y")));
+      const auto [w, v, status] = linalg::syevd(split, {.T_A = 4, .return_status = true});
+      return std::vector<Array>{w, v, status};
+    });
+    const std::vector<Array> found = uneven(a);
+    expect_spectrum(a, found[0], found[1], std::to_string(n));
+  }
+  const auto [w, v, status] = linalg::syevd(zeros({0, 0}), {.return_status = true});
+  EXPECT_EQ(w.shape(), Shape({0}));
+  EXPECT_EQ(v.shape(), Shape({0, 0}));
+  EXPECT_EQ(status.item<std::int32_t>(), 0);
+}
+
+TEST(Syevd, OfNumbersThatAreNotFinite) {
+  for (const double number : {std::nan(""), HUGE_VAL}) {
+    const Array a = put(hermitian(64, float32, Spectrum::kRandom).at({30, 20}).set(number), mesh_4x2(), P("x", "y"));
+    const auto [w, v, status] = linalg::syevd(a, {.T_A = 16, .return_status = true});
+    EXPECT_EQ(status.item<std::int32_t>(), 1);
+    EXPECT_TRUE(all(isnan(here(w))).item<bool>() && all(isnan(here(v))).item<bool>());
+    expect_refused([&] { linalg::syevd(a, {.T_A = 16}); },
+                   "syevd: the matrix float32[64,64] has no eigenvalues: it is not finite, or they were not found. "
+                   "With return_status it is not an error");
+  }
+}
+
+// The ordinary functions, derivatives and loops use it where matrices are large.
+TEST(Syevd, InDerivativesAndLoops) {
+  const Array a = hermitian(512, float64, Spectrum::kRandom);
+  const Array split = put(a, mesh_4x2(), P("x", "y"));
+  const auto both = jit([](const Array& x) {
+    const auto [w, v] = linalg::eigh(x);
+    return std::vector<Array>{w, v, linalg::eigvalsh(x)};
+  });
+  const std::string text = both.lower(split).compile().as_text();
+  EXPECT_NE(text.find("syevd("), std::string::npos) << text;
+  const std::vector<Array> found = both(split);
+  expect_spectrum(a, found[0], found[1], "eigh");
+  EXPECT_LE(greatest(here(found[2]) - here(found[0])), 1e-12 * greatest(a));
+  const auto loss = [](const Array& x) {
+    const auto [w, v] = linalg::eigh(x);
+    return sum(w * w * w) + sum(v * v * expand_dims(arange(512.0), 1));
+  };
+  const Array alone = jit(grad(loss))(a);
+  EXPECT_LE(greatest(here(jit(grad(loss))(split)) - alone), 1e-8 * greatest(alone));
+  const auto of_values = [](const Array& x) { return sum(exp(linalg::eigvalsh(x) / 32)); };
+  const Array slope = jit(grad(of_values))(a);
+  EXPECT_LE(greatest(here(jit(grad(of_values))(split)) - slope), 1e-10 * greatest(slope));
+  const auto repeated = [](const Array& x) {
+    return lax::fori_loop(
+        0, 2, [&](const Array&, const Array& y) { return y / (1 + max(abs(linalg::syevd(y).w))); }, x);
+  };
+  EXPECT_LE(greatest(here(jit(repeated)(split)) - jit(repeated)(a)), 1e-12);
+}
+
+TEST(Syevd, OfSeveralMatricesAtOnce) {
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const Array a = hermitian(64, float32, Spectrum::kRandom);
+  const auto vectors = shard_map(
+      [](const Array& mine) {
+        return expand_dims(linalg::syevd(reshape(mine, {64, 64}), {.T_A = 16, .return_status = true}).v, 0);
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {{"x"}}});
+  const Array v = here(jit(vectors)(put(stack({a, 2 * a}), mesh, P("x", "y"))));
+  EXPECT_LE(greatest(matmul(adjoint_of(v), v) - eye(64)), 1e-4);
+}
+
+// The tiles of a triangle, the vectors of both halves, and those of the matrix; and no more than that of what is given
+// away.
+TEST(Syevd, TakesNoMoreMemoryThanItNeeds) {
+  const std::int64_t n = 1024;
+  const Array a = put(hermitian(n, float64, Spectrum::kRandom), mesh_4x2(), P("x", "y"));
+  const auto spectrum = [](const Array& x) {
+    const auto [w, v, status] = linalg::syevd(x, {.return_status = true});
+    return std::vector<Array>{w, v};
+  };
+  const double matrix = 8.0 * static_cast<double>(n * n);
+  const MemoryAnalysis kept = jit(spectrum).lower(a).compile().memory_analysis();
+  EXPECT_LE(static_cast<double>(kept.temp_size) * 8, 2.9 * matrix);
+  const MemoryAnalysis donated = jit(spectrum, {.donate_argnums = {0}}).lower(a).compile().memory_analysis();
+  EXPECT_GE(static_cast<double>(donated.alias_size) * 8, matrix);
 }
 
 TEST(Potrs, SaysWhatDoesNotFit) {

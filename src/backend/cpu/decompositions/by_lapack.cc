@@ -211,7 +211,7 @@ void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* valu
   const std::int64_t n = problem.rows;
   const std::int32_t size = int_of(n);
   ColumnMajor<T> matrix(n, n);
-  ColumnMajor<T> rotated(n, n);
+  ColumnMajor<T> rotated(vectors == nullptr ? 1 : n, vectors == nullptr ? 1 : n);
   Workspace<T> factors(n);
   const FiniteCheck<T> check = check_of_lower(a, n);
   bool succeeds = check.all_finite();
@@ -223,15 +223,19 @@ void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* valu
       Memory<T> memory(lapack_.hetrd_sizes(size), n);
       lapack_.hetrd(size, matrix.get(), values, beside.data(), factors.data(), memory.get());
     }
-    Memory<T> memory(lapack_.stedc_sizes(size), n);
-    succeeds = lapack_.stedc(size, values, beside.data(), rotated.get(), memory.get()) == 0;
+    if (vectors == nullptr) {
+      succeeds = lapack_.sterf(size, values, beside.data()) == 0;
+    } else {
+      Memory<T> memory(lapack_.stedc_sizes(size), n);
+      succeeds = lapack_.stedc(size, values, beside.data(), rotated.get(), memory.get()) == 0;
+    }
     for (std::int64_t i = 0; i < n; ++i) values[i] *= scale;
   }
   if (!succeeds) {
     fill_nan(values, n);
-    fill_nan(vectors, n * n);
-    return;
+    if (vectors != nullptr) fill_nan(vectors, n * n);
   }
+  if (!succeeds || vectors == nullptr) return;
   in_ranges(0, n, kColumnsOfTask, [&](std::int64_t begin, std::int64_t end) {
     const std::int32_t columns = int_of(end - begin);
     T* const first = rotated.data() + begin * rotated.stride();

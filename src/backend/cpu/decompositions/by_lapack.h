@@ -26,6 +26,7 @@ class ByLapack {
   void triangular_solve(const MatrixProblem& problem, const T* a, const T* b, T* x) const;
   void lu(const MatrixProblem& problem, const T* a, T* lu, std::int32_t* pivots, std::int32_t* permutation) const;
   void qr(const MatrixProblem& problem, const T* a, T* q, T* r) const;
+  /// Vectors that are not wanted have no place.
   void eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const;
   void svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const;
   void hessenberg(const MatrixProblem& problem, const T* a, T* h, T* factors) const;

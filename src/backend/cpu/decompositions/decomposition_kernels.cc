@@ -143,7 +143,7 @@ class DecompositionKernel final : public Kernel {
         return way.qr(problem, a, result, matrix_at<T>(outputs[1], batches, first));
       case Decomposition::kEigh:
         return way.eigh(problem, a, matrix_at<RealOf<T>>(outputs[0], batches, first),
-                        matrix_at<T>(outputs[1], batches, first));
+                        outputs.size() > 1 ? matrix_at<T>(outputs[1], batches, first) : nullptr);
       case Decomposition::kSvd:
         return way.svd(problem, a, result, matrix_at<RealOf<T>>(outputs[1], batches, first),
                        matrix_at<T>(outputs[2], batches, first));

@@ -40,6 +40,7 @@ class SmallSpectra {
  public:
   explicit SmallSpectra(std::int64_t count) : count_(count) {}
 
+  /// Vectors that are not wanted have no place.
   void eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const;
   void svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const;
 

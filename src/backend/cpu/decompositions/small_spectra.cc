@@ -559,7 +559,8 @@ namespace shoal::cpu {
 
 template <class T>
 void SmallSpectra<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const {
-  SHOAL_SIMD(eigh_of<T>)(problem, count_, a, values, vectors);
+  const Workspace<T> unwanted(vectors == nullptr ? count_ * problem.rows * problem.rows : 0);
+  SHOAL_SIMD(eigh_of<T>)(problem, count_, a, values, vectors == nullptr ? unwanted.data() : vectors);
 }
 
 template <class T>

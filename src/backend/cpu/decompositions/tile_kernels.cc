@@ -72,6 +72,31 @@ void plain_trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& 
   }
 }
 
+// By |re| + |im|, as LAPACK chooses pivots.
+template <class T>
+auto measure(const T& x) {
+  return std::abs(std::real(x)) + std::abs(std::imag(x));
+}
+
+template <class T>
+void plain_getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, std::int32_t* pivots) {
+  for (std::int32_t k = 0; k < columns; ++k) {
+    std::int32_t pivot = k;
+    for (std::int32_t i = k + 1; i < rows; ++i) {
+      if (measure(*from(a, i, k).data) > measure(*from(a, pivot, k).data)) pivot = i;
+    }
+    pivots[k] = pivot;
+    T* const row = from(a, k, 0).data;
+    if (pivot != k) std::swap_ranges(row, row + columns, from(a, pivot, 0).data);
+    if (row[k] == T{}) continue;  // Nothing below is left to be eliminated.
+    for (std::int32_t i = k + 1; i < rows; ++i) {
+      T* const below = from(a, i, 0).data;
+      below[k] /= row[k];
+      for (std::int32_t j = k + 1; j < columns; ++j) below[j] -= below[k] * row[j];
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -100,6 +125,17 @@ std::int32_t TileKernels<T>::potrf(std::int32_t n, BlasMatrix<T> a) const {
     lapack_->subtract_square(n - rest, size, read(from(a, rest, k)), from(a, rest, rest));
   }
   return 0;
+}
+
+template <class T>
+void TileKernels<T>::getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, std::int32_t* pivots) const {
+  if (lapack_ == nullptr) return plain_getrf(rows, columns, a, pivots);
+  const std::int64_t stride = padded_stride<T>(rows);
+  const Workspace<T> panel(stride * columns + room_to_read<T>(rows));
+  MatrixTiles<T>::copy_transposed(a.data, a.stride, panel.data(), stride, rows, columns);
+  lapack_->getrf(rows, columns, {panel.data(), static_cast<std::int32_t>(stride)}, pivots);  // Singular ones, too.
+  MatrixTiles<T>::copy_transposed(panel.data(), stride, a.data, a.stride, columns, rows);
+  for (std::int32_t i = 0; i < columns; ++i) --pivots[i];
 }
 
 template <class T>

@@ -26,6 +26,8 @@ class TileKernels {
   void solve_right(std::int32_t rows, std::int32_t columns, BlasMatrix<const T> l, BlasMatrix<T> x) const;
   /// x := a^-1 x for a triangle a, as that says.
   void trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& a, BlasMatrix<T> x) const;
+  /// a[p] = l u, in the place of a, where row i was exchanged with row pivots[i], for no fewer rows than columns.
+  void getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, std::int32_t* pivots) const;
   /// out -= lhs · rhs; where one says that it is transposed, its adjoint is meant.
   void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) const;
   /// The lower triangle of out -= a · a^H, where a has n rows and k columns.

@@ -82,6 +82,8 @@ struct LapackFunctions {
   /// The eigenvalues of t, ascending, in the place of its diagonal, and its eigenvectors.
   Int (*stedc)(Int n, Real* diagonal, Real* beside, Matrix z, Memory memory);
   LapackSizes (*stedc_sizes)(Int n);
+  /// The eigenvalues alone.
+  Int (*sterf)(Int n, Real* diagonal, Real* beside);
   /// z := h z, of n rows. Threads may do so with the same a at once.
   Int (*unmtr)(Int n, Int columns, Matrix a, const T* factors, Matrix z, Memory memory);
   LapackSizes (*unmtr_sizes)(Int columns);

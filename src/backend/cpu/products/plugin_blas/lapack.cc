@@ -67,6 +67,8 @@ extern "C" {
                 const Int* ldvl, T* vr, const Int* ldvr, T* work, const Int* lwork, R* rwork, Int* info, std::size_t,  \
                 std::size_t);
 
+void ssterf_(const Int* n, float* d, float* e, Int* info);
+void dsterf_(const Int* n, double* d, double* e, Int* info);
 SHOAL_LAPACK_OF_REALS(s, float)
 SHOAL_LAPACK_OF_REALS(d, double)
 SHOAL_LAPACK_OF_COMPLEX(c, Complex64, float)
@@ -266,6 +268,17 @@ LapackSizes complex_stedc_sizes(Int n) {
   return sizes;
 }
 
+template <class T>
+Int sterf(Int n, RealOf<T>* diagonal, RealOf<T>* beside) {
+  Int info = 0;
+  if constexpr (std::is_same_v<RealOf<T>, float>) {
+    ssterf_(&n, diagonal, beside, &info);
+  } else {
+    dsterf_(&n, diagonal, beside, &info);
+  }
+  return info;
+}
+
 const char* job_of(bool full) { return full ? "A" : "S"; }
 
 template <auto kFunction, class T>
@@ -426,18 +439,18 @@ LapackSizes complex_geev_sizes(bool left, bool right, Int n) {
 
 }  // namespace
 
-#define SHOAL_LAPACK_TABLE(p, T, square, unitary, reduction, product, kind)                                         \
-  {                                                                                                                 \
-    .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                             \
-    .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,        \
-    .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                       \
-    .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>,   \
-    .hetrd = hetrd<reduction, T>, .hetrd_sizes = hetrd_sizes<reduction, T>, .stedc = kind##_stedc<p##stedc_, T>,    \
-    .stedc_sizes = kind##_stedc_sizes<p##stedc_, T>, .unmtr = unmtr<product, T>, .unmtr_sizes = unmtr_sizes,        \
-    .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>, .gehrd = gehrd<p##gehrd_, T>, \
-    .gehrd_sizes = gehrd_sizes<p##gehrd_, T>, .gees = kind##_gees<p##gees_, T>,                                     \
-    .gees_sizes = kind##_gees_sizes<p##gees_, T>, .geev = kind##_geev<p##geev_, T>,                                 \
-    .geev_sizes = kind##_geev_sizes<p##geev_, T>                                                                    \
+#define SHOAL_LAPACK_TABLE(p, T, square, unitary, reduction, product, kind)                                       \
+  {                                                                                                               \
+    .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                           \
+    .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,      \
+    .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                     \
+    .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>, \
+    .hetrd = hetrd<reduction, T>, .hetrd_sizes = hetrd_sizes<reduction, T>, .stedc = kind##_stedc<p##stedc_, T>,  \
+    .stedc_sizes = kind##_stedc_sizes<p##stedc_, T>, .sterf = sterf<T>, .unmtr = unmtr<product, T>,               \
+    .unmtr_sizes = unmtr_sizes, .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>, \
+    .gehrd = gehrd<p##gehrd_, T>, .gehrd_sizes = gehrd_sizes<p##gehrd_, T>, .gees = kind##_gees<p##gees_, T>,     \
+    .gees_sizes = kind##_gees_sizes<p##gees_, T>, .geev = kind##_geev<p##geev_, T>,                               \
+    .geev_sizes = kind##_geev_sizes<p##geev_, T>                                                                  \
   }
 
 LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssytrd_, sormtr_, real); }

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "bodies.h"
 #include "generators.h"
 #include "manual_regions.h"
+#include "ops/builder.h"
 #include "ops/table.h"
 
 namespace shoal::parity {
@@ -77,6 +79,12 @@ class GraphMaker {
     return add_input(test_, type, std::move(data), std::move(spec));
   }
 
+  ValueId zeros(const Type& type) {
+    const ValueId id = Builder(test_.graph, {}).constant(0, type.dtype, type.shape);
+    accept();
+    return id;
+  }
+
   // Late values more often than early ones.
   ValueId any_value() {
     const std::size_t n = test_.graph.values.size();
@@ -100,10 +108,15 @@ class GraphMaker {
     if (op.arity == 0) like.shape = random_shape(rng_, rng_.below(4));
     const std::optional<Sample> made = sample(rng_, test_.mesh, op, like);
     if (!made) return;
+    const std::size_t carries = op.control == nullptr ? 0 : op.control(made->attrs).carries;
     std::vector<ValueId> operands;
     for (const Type& type : made->operands) {
-      const std::optional<ValueId> id =
-          operands.empty() && type == like ? std::optional<ValueId>(first) : value_of_type(type);
+      std::optional<ValueId> id;
+      if (operands.size() < carries && can_be_zero(type) && rng_.chance(kFromZero)) {
+        id = zeros(type);
+      } else {
+        id = operands.empty() && type == like ? std::optional<ValueId>(first) : value_of_type(type);
+      }
       if (!id) return;
       operands.push_back(*id);
     }

@@ -51,6 +51,7 @@ class Coverage {
                              partitioned_);
     EXPECT_GE(3 * with_bodies, graphs_) << "fewer than a third of the graphs have bodies";
     EXPECT_GE(100 * graphs_deeper_than(1), graphs_) << "bodies are hardly ever in bodies";
+    EXPECT_GE(100 * partial_, kPartialOfHundred * partitioned_) << "carries are hardly ever summands";
     EXPECT_GE(meshes_.size(), 6U);
     for (const std::int64_t trips : {0, 1, 2, 7}) {
       const auto found = of_trips_.find(trips);
@@ -61,6 +62,7 @@ class Coverage {
 
  private:
   static constexpr std::int64_t kPartitionedEach = 8;
+  static constexpr std::int64_t kPartialOfHundred = 10;
 
   std::int64_t graphs_deeper_than(int depth) const {
     std::int64_t graphs = 0;

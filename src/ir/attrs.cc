@@ -52,26 +52,43 @@ CallbackAttr CallbackAttr::of(Callback callback) {
   return {.number = next++, .callback = std::make_shared<const Callback>(std::move(callback))};
 }
 
+const Attrs::Entries Attrs::kNone;
+
 Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> entries) {
-  for (const auto& [name, value] : entries) set(name, value);
+  if (entries.size() == 0) return;
+  Entries sorted;
+  sorted.reserve(entries.size());
+  for (const auto& entry : entries) {  // The last of a name counts.
+    const auto place = std::ranges::lower_bound(sorted, entry.first, {}, &Entries::value_type::first);
+    if (place != sorted.end() && place->first == entry.first) {
+      place->second = entry.second;
+    } else {
+      sorted.insert(place, entry);
+    }
+  }
+  entries_ = std::move(sorted);
 }
 
 void Attrs::set(std::string name, Attr value) {
-  const auto position = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                         [](const auto& entry, const std::string& key) { return entry.first < key; });
-  if (position != entries_.end() && position->first == name) {
-    position->second = std::move(value);
-  } else {
-    entries_.emplace(position, std::move(name), std::move(value));
-  }
+  Entries changed;
+  changed.reserve(entries().size() + 1);
+  auto next = entries().begin();
+  while (next != entries().end() && next->first < name) changed.push_back(*next++);
+  if (next != entries().end() && next->first == name) ++next;
+  changed.emplace_back(std::move(name), std::move(value));
+  changed.insert(changed.end(), next, entries().end());
+  entries_ = std::move(changed);
 }
 
 void Attrs::erase(std::string_view name) {
-  std::erase_if(entries_, [&](const auto& entry) { return entry.first == name; });
+  if (!contains(name)) return;
+  Entries changed = entries();
+  std::erase_if(changed, [&](const auto& entry) { return entry.first == name; });
+  entries_ = changed.empty() ? Shared<Entries>() : Shared<Entries>(std::move(changed));
 }
 
 const Attr* Attrs::find(std::string_view name) const {
-  for (const auto& [key, value] : entries_) {
+  for (const auto& [key, value] : entries()) {
     if (key == name) return &value;
   }
   return nullptr;
@@ -119,8 +136,8 @@ struct HashAttr {
 }  // namespace
 
 std::size_t Attrs::hash() const {
-  std::size_t seed = entries_.size();
-  for (const auto& [name, value] : entries_) {
+  std::size_t seed = entries().size();
+  for (const auto& [name, value] : entries()) {
     boost::hash_combine(seed, name);
     boost::hash_combine(seed, std::visit(HashAttr{}, value));
   }

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/shared.h"
 #include "core/buffer.h"
 #include "shoal/dtype.h"
 #include "shoal/error.h"
@@ -97,8 +98,11 @@ using Attr =
     std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar, Mesh,
                  NamedSharding, std::vector<PartitionSpec>, GraphAttr, CallbackAttr, std::vector<GraphAttr>>;
 
+/// Copies share their entries.
 class Attrs {
  public:
+  using Entries = std::vector<std::pair<std::string, Attr>>;
+
   Attrs() = default;
   Attrs(std::initializer_list<std::pair<std::string, Attr>> entries);
 
@@ -125,7 +129,7 @@ class Attrs {
     return *value;
   }
   const Graph& graph(std::string_view name = "body") const { return *get<GraphAttr>(name).graph; }
-  const std::vector<std::pair<std::string, Attr>>& entries() const { return entries_; }
+  const Entries& entries() const { return entries_ ? *entries_ : kNone; }
   friend bool operator==(const Attrs&, const Attrs&) = default;
   /// Equal for equal attributes.
   std::size_t hash() const;
@@ -133,7 +137,8 @@ class Attrs {
  private:
   const Attr& at(std::string_view name) const;
   [[noreturn]] static void wrong_kind(std::string_view name);
-  std::vector<std::pair<std::string, Attr>> entries_;  // Sorted by name.
+  static const Entries kNone;
+  Shared<Entries> entries_;  // Sorted by name; nothing if there are none.
 };
 
 }  // namespace shoal

@@ -125,13 +125,17 @@ Attrs without_dim(const OpDef& op, const Attrs& attrs, const ExtraDim& dim) {
 
 Type with_dim(Type type, std::size_t position, std::int64_t extent) {
   type.shape.insert(place(type.shape, position), extent);
-  if (type.explicit_axes) type.explicit_axes->dims.emplace(place(type.explicit_axes->dims, position));
+  if (type.explicit_axes) {
+    type.explicit_axes.edit([&](ExplicitAxes& axes) { axes.dims.emplace(place(axes.dims, position)); });
+  }
   return type;
 }
 
 Type without_dim(Type type, std::size_t position) {
   type.shape.erase(place(type.shape, position));
-  if (type.explicit_axes) type.explicit_axes->dims.erase(place(type.explicit_axes->dims, position));
+  if (type.explicit_axes) {
+    type.explicit_axes.edit([&](ExplicitAxes& axes) { axes.dims.erase(place(axes.dims, position)); });
+  }
   return type;
 }
 

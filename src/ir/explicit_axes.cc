@@ -222,7 +222,7 @@ std::optional<ExplicitAxes> without_manual(ExplicitAxes axes, FunctionRef<bool(c
 }
 
 bool is_unsplit(const Type& type) {
-  const std::optional<ExplicitAxes>& axes = type.explicit_axes;
+  const Shared<ExplicitAxes>& axes = type.explicit_axes;
   return !axes ||
          (axes->unreduced.empty() && axes->reduced.empty() && std::ranges::all_of(axes->dims, &AxisList::empty));
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "ir/bodies.h"
@@ -87,21 +86,19 @@ std::vector<int> count_uses(const Graph& graph) {
 
 std::vector<ValueId> inline_graph(Graph& caller, const Graph& callee, std::span<const ValueId> arguments) {
   SHOAL_CHECK(arguments.size() == callee.inputs.size(), "an inlined graph takes as many arguments as it has inputs");
-  std::unordered_map<ValueId, ValueId> renamed;
-  for (std::size_t i = 0; i < arguments.size(); ++i) renamed[callee.inputs[i]] = arguments[i];
+  std::vector<ValueId> renamed(callee.values.size(), -1);
+  for (std::size_t i = 0; i < arguments.size(); ++i) renamed[slot(callee.inputs[i])] = arguments[i];
   for (const Eqn& eqn : callee.eqns) {
     Eqn copy = eqn;
-    for (ValueId& id : copy.inputs) id = renamed.at(id);
+    for (ValueId& id : copy.inputs) id = renamed[slot(id)];
     for (ValueId& id : copy.outputs) {
-      const ValueId fresh = caller.add_value({});
-      caller.value(fresh) = callee.value(id);
-      renamed[id] = fresh;
-      id = fresh;
+      caller.values.push_back(callee.value(id));
+      id = renamed[slot(id)] = static_cast<ValueId>(caller.values.size() - 1);
     }
     caller.eqns.push_back(std::move(copy));
   }
   std::vector<ValueId> results;
-  for (ValueId id : callee.outputs) results.push_back(renamed.at(id));
+  for (ValueId id : callee.outputs) results.push_back(renamed[slot(id)]);
   return results;
 }
 

@@ -8,7 +8,9 @@
 //   partitioned  the program of one device: shapes are local, communication is explicit
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared.h"
 #include "ir/attrs.h"
 #include "ir/op.h"
 #include "ir/type.h"
@@ -34,14 +37,14 @@ struct GlobalShape {
 struct Value {
   Type type;
   /// Propagated graphs: where the value lies. Shapes of `type` are global.
-  std::optional<Placement> placement;
+  Shared<Placement> placement;
   /// From the placed stage on: the atoms of the manual regions that the value stands in.
   AtomSet manual;
   /// The atoms over which devices hold different data: of a placed graph's inputs those among `manual`; of partitioned
   /// graphs all.
   AtomSet varying;
   /// Partitioned graphs.
-  std::optional<GlobalShape> global;
+  Shared<GlobalShape> global;
 
   friend bool operator==(const Value&, const Value&) = default;
 };
@@ -61,11 +64,22 @@ inline const char* derived_note(const Origin& origin) {
   return origin.is_derived ? "; it is a part of the derivative of this line" : "";
 }
 
+/// The operands or results of an equation, which are few: up to four need no allocation.
+class ValueIds : public boost::container::small_vector<ValueId, 4> {
+ public:
+  using Base = boost::container::small_vector<ValueId, 4>;
+  using Base::Base;
+  ValueIds(const std::vector<ValueId>& ids) : Base(ids.begin(), ids.end()) {}
+  operator std::vector<ValueId>() const { return {begin(), end()}; }
+  friend bool operator==(const ValueIds& a, const ValueIds& b) { return std::ranges::equal(a, b); }
+  friend bool operator==(const ValueIds& a, const std::vector<ValueId>& b) { return std::ranges::equal(a, b); }
+};
+
 struct Eqn {
   const OpDef* op = nullptr;
   Attrs attrs;
-  std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
+  ValueIds inputs;
+  ValueIds outputs;
   Origin where;  ///< Never compared or printed.
 };
 

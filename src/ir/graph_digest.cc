@@ -59,13 +59,13 @@ class Writer {
 
   // ---- Values.
 
-  void define(const Graph& graph, const std::vector<ValueId>& ids) {
+  void define(const Graph& graph, std::span<const ValueId> ids) {
     list(ids, [&](ValueId id) {
       numbers_[slot(id)] = next_++;
       value(graph.value(id));
     });
   }
-  void use(const std::vector<ValueId>& ids) {
+  void use(std::span<const ValueId> ids) {
     list(ids, [&](ValueId id) { number(numbers_[slot(id)]); });
   }
 

@@ -203,13 +203,13 @@ std::string value_text(const Graph& graph, ValueId id) {
   return text;
 }
 
-std::string value_list(const Graph& graph, const std::vector<ValueId>& ids) {
+std::string value_list(const Graph& graph, std::span<const ValueId> ids) {
   std::vector<std::string> texts;
   for (ValueId id : ids) texts.push_back(value_text(graph, id));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string uses(const std::vector<ValueId>& ids) {
+std::string uses(std::span<const ValueId> ids) {
   std::vector<std::string> texts;
   for (ValueId id : ids) texts.push_back(fmt::format("%{}", id));
   return fmt::format("{}", fmt::join(texts, ", "));

@@ -252,7 +252,7 @@ class SumsOfTypes {
 };
 
 bool says_something(const Type& type) {
-  const std::optional<ExplicitAxes>& axes = type.explicit_axes;
+  const Shared<ExplicitAxes>& axes = type.explicit_axes;
   return !type.summands.empty() || !type.reduced.empty() ||
          (axes && !(axes->unreduced.empty() && axes->reduced.empty()));
 }
@@ -274,8 +274,11 @@ void infer_summed_axes(const InferContext& context, std::vector<Type>& results) 
     const Summed made = rule.of_results();
     for (Type& type : results) {
       if (!type.explicit_axes) continue;
-      type.explicit_axes->unreduced = made.unreduced;
-      type.explicit_axes->reduced = difference_of(made.reduced, said_by(type, Mode::kExplicit).split);
+      const AxisNames split = said_by(type, Mode::kExplicit).split;
+      type.explicit_axes.edit([&](ExplicitAxes& axes) {
+        axes.unreduced = made.unreduced;
+        axes.reduced = difference_of(made.reduced, split);
+      });
     }
   }
   Summed made;

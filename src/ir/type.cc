@@ -37,7 +37,7 @@ std::string suffix(const Type& type, NameText name_text, Brackets brackets) {
   for (std::size_t d = 0; d < type.rank(); ++d) dims.push_back(dim_text(type, d, name_text));
   std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
-  const std::optional<ExplicitAxes>& own = type.explicit_axes;
+  const Shared<ExplicitAxes>& own = type.explicit_axes;
   std::vector<std::string> groups;
   const auto add = [&](char letter, const AxisNames& names, Brackets how) {
     if (names.empty()) return;
@@ -65,7 +65,9 @@ std::string user_string(const Type& type) {
 }
 
 Type cotangent_type(Type type) {
-  if (type.explicit_axes) std::swap(type.explicit_axes->unreduced, type.explicit_axes->reduced);
+  if (type.explicit_axes) {
+    type.explicit_axes.edit([](ExplicitAxes& axes) { std::swap(axes.unreduced, axes.reduced); });
+  }
   type.varying = union_of(difference_of(type.varying, type.summands), type.reduced);
   std::swap(type.summands, type.reduced);
   return type;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared.h"
 #include "shoal/device.h"
 #include "shoal/dtype.h"
 #include "shoal/mesh.h"
@@ -33,7 +34,7 @@ struct Type {
   MemoryKind memory = {};  ///< The space the value lives in.
   AxisNames varying = {};  ///< Inside manual regions: the manual axes over which devices may hold different data.
   /// Nothing where the compiler chooses how the value is split.
-  std::optional<ExplicitAxes> explicit_axes = {};
+  Shared<ExplicitAxes> explicit_axes = {};
   AxisNames summands = {};  ///< Inside manual regions: those of `varying` over which devices hold summands of it.
   AxisNames reduced = {};   ///< The same: manual axes over which it is the same, and its cotangent such summands.
 

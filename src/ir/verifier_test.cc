@@ -174,10 +174,10 @@ TEST(Verifier, FindsPlacementsThatDoNotFit) {
 
 TEST(Verifier, FindsShardsThatAreNot) {
   Graph graph = partitioned_graph();
-  graph.value(1).global->shape = {5};
+  graph.value(1).global.edit([](GlobalShape& global) { global.shape = {5}; });
   expect_error(graph, "%1 is not the shard of its global shape", "partitioned");
   graph = partitioned_graph();
-  graph.value(1).global->shape = {4, 1};
+  graph.value(1).global.edit([](GlobalShape& global) { global.shape = {4, 1}; });
   expect_error(graph, "the placement of %1 is of another rank", "partitioned");
   graph = partitioned_graph();
   graph.value(1).varying = AtomSet(Atoms{0, 1});
@@ -216,7 +216,8 @@ TEST(Verifier, FindsAttributesThatOpsDoNotTake) {
 TEST(Verifier, FindsNegativeGlobalExtents) {
   Graph graph = partitioned_graph();
   graph.value(0).type.shape.assign(graph.value(0).type.rank(), 0);
-  graph.value(0).global->shape.assign(graph.value(0).type.rank(), -1);
+  const std::size_t rank = graph.value(0).type.rank();
+  graph.value(0).global.edit([&](GlobalShape& global) { global.shape.assign(rank, -1); });
   expect_error(graph, "%0 has a negative global extent", "partitioned");
 }
 

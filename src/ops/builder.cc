@@ -125,15 +125,15 @@ ValueId Builder::sharding_constraint(ValueId x, const NamedSharding& sharding) {
 }
 
 ValueId Builder::split_as(ValueId x, const Type& type) {
-  const std::optional<ExplicitAxes>& given = graph_.type(x).explicit_axes;
-  const std::optional<ExplicitAxes>& wanted = type.explicit_axes;
+  const Shared<ExplicitAxes>& given = graph_.type(x).explicit_axes;
+  const Shared<ExplicitAxes>& wanted = type.explicit_axes;
   if (given == wanted) return x;
   if (!wanted) return relaxed(x);
   return sharding_constraint(x, NamedSharding(wanted->mesh, spec_of(*wanted), {}, where_));
 }
 
 ValueId Builder::relaxed(ValueId x, const Axes& kept) {
-  const std::optional<ExplicitAxes>& given = graph_.type(x).explicit_axes;
+  const Shared<ExplicitAxes>& given = graph_.type(x).explicit_axes;
   if (!given) return x;
   Axes axes = given->mesh.axis_names();
   const auto splits_it = [&](const std::string& axis) {

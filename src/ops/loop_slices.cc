@@ -15,7 +15,9 @@ Graph slices_at(const Graph& body, const Control& control) {
   for (std::size_t i = control.carries; i < control.carries + control.slices; ++i) {
     Type stack = body.type(body.inputs[i]);
     stack.shape.insert(stack.shape.begin(), *control.trips);
-    if (stack.explicit_axes) stack.explicit_axes->dims.insert(stack.explicit_axes->dims.begin(), AxisNames());
+    if (stack.explicit_axes) {
+      stack.explicit_axes.edit([](ExplicitAxes& axes) { axes.dims.insert(axes.dims.begin(), AxisNames()); });
+    }
     stacks.push_back(graph.add_input(std::move(stack)));
   }
   const ValueId position = graph.add_input(position_of_slices());

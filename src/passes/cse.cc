@@ -1,8 +1,10 @@
 #include "passes/cse.h"
 
 #include <boost/container_hash/hash.hpp>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "ir/bodies.h"
 #include "passes/dce.h"
@@ -14,7 +16,7 @@ namespace {
 struct Key {
   const OpDef* op;
   Attrs attrs;
-  std::vector<ValueId> operands;
+  ValueIds operands;
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -45,12 +47,11 @@ Graph cse(const Graph& graph) {
   result.inputs = graph.inputs;
   result.outputs = graph.outputs;
   std::unordered_map<Key, const Eqn*, HashKey> known;
-  std::unordered_map<ValueId, ValueId> first;  // The first value that equals another, where that is not itself.
-  std::unordered_map<ValueId, ValueId> kept;   // What stands for a value whose equation goes.
-  const auto in = [](const std::unordered_map<ValueId, ValueId>& map, ValueId id) {
-    const auto found = map.find(id);
-    return found == map.end() ? id : found->second;
-  };
+  known.reserve(graph.eqns.size());
+  std::vector<ValueId> first(graph.values.size());  // The first value that equals another.
+  std::iota(first.begin(), first.end(), 0);
+  std::vector<ValueId> kept = first;  // What stands for a value whose equation goes.
+  const auto in = [](const std::vector<ValueId>& map, ValueId id) { return map[slot(id)]; };
   for (const Eqn& eqn : graph.eqns) {
     Eqn copy = eqn;
     for (ValueId& id : copy.inputs) id = in(kept, id);
@@ -66,8 +67,8 @@ Graph cse(const Graph& graph) {
       const bool stays = is_free(graph, eqn);
       for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
         const ValueId same = found->second->outputs[i];
-        first[eqn.outputs[i]] = in(first, same);
-        if (!stays) kept[eqn.outputs[i]] = same;
+        first[slot(eqn.outputs[i])] = in(first, same);
+        if (!stays) kept[slot(eqn.outputs[i])] = same;
       }
       if (!stays) continue;
     }

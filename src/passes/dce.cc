@@ -13,9 +13,9 @@ namespace shoal {
 namespace {
 
 // Those for which `keep` says so.
-template <class T>
-std::vector<T> only(const std::vector<T>& all, const std::vector<bool>& keep) {
-  std::vector<T> left;
+template <class List>
+List only(const List& all, const std::vector<bool>& keep) {
+  List left;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (keep[i]) left.push_back(all[i]);
   }
@@ -43,13 +43,14 @@ Graph renumbered(const Graph& graph, const std::vector<ValueId>& inputs, std::ve
     id = renamed[slot(id)] = static_cast<ValueId>(result.values.size() - 1);
   };
   const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
+  result.values.reserve(inputs.size() + eqns.size());
   result.inputs = inputs;
   std::ranges::for_each(result.inputs, keep);
   for (Eqn& eqn : eqns) {
     std::ranges::for_each(eqn.inputs, rename);
     std::ranges::for_each(eqn.outputs, keep);
-    result.eqns.push_back(std::move(eqn));
   }
+  result.eqns = std::move(eqns);
   result.outputs = outputs;
   std::ranges::for_each(result.outputs, rename);
   return result;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/bodies.h"
+#include "ops/builder.h"
 #include "ops/eqn_cost.h"
 
 namespace shoal {
@@ -222,6 +223,10 @@ void make_captures(Eqn& eqn, const Graph& graph, std::unordered_map<ValueId, Val
                           static_cast<std::int64_t>(control.slices));
 }
 
+bool has_bodies(const Graph& graph) {
+  return std::ranges::any_of(graph.eqns, [](const Eqn& eqn) { return !bodies_of(eqn).empty(); });
+}
+
 template <Moves kMoves>
 Graph hoisted(const Graph& graph) {
   Graph result = graph;
@@ -246,7 +251,14 @@ Graph hoisted(const Graph& graph) {
 
 }  // namespace
 
-Graph hoist(const Graph& graph) { return hoisted<Moves::kWhatIsNoLarger>(graph); }
-Graph hoist_exchanges(const Graph& partitioned) { return hoisted<Moves::kExchanges>(partitioned); }
+Graph hoist(Graph graph) {
+  if (!has_bodies(graph)) return graph;
+  return hoisted<Moves::kWhatIsNoLarger>(graph);
+}
+
+Graph hoist_exchanges(Graph partitioned) {
+  if (!has_bodies(partitioned)) return partitioned;
+  return hoisted<Moves::kExchanges>(partitioned);
+}
 
 }  // namespace shoal

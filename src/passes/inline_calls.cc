@@ -1,6 +1,9 @@
 #include "passes/inline_calls.h"
 
-#include <unordered_map>
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "ir/bodies.h"
 
@@ -15,40 +18,78 @@ bool is_call_or_region(const Eqn& eqn) {
   return control.num_bodies == 1 && !control.loops && control.first_argument == 0;
 }
 
-template <bool (*kIsOpened)(const Eqn&)>
-Graph inlined(const Graph& graph) {
+using IsOpened = bool(const Eqn&);
+
+// Whether a graph is as it would be written: it opens nothing, and numbers its values in the order of their
+// definitions.
+bool is_as_written(const Graph& graph, IsOpened* is_opened) {
+  ValueId next = 0;
+  const auto is_next = [&](ValueId id) { return id == next++; };
+  if (!std::ranges::all_of(graph.inputs, is_next)) return false;
+  const auto is_left = [&](const Eqn& eqn) {
+    return !is_opened(eqn) && std::ranges::all_of(eqn.outputs, is_next) &&
+           std::ranges::all_of(bodies_of(eqn), [&](const Graph* body) { return is_as_written(*body, is_opened); });
+  };
+  return std::ranges::all_of(graph.eqns, is_left) && slot(next) == graph.values.size();
+}
+
+Graph inlined(const Graph& graph, IsOpened* is_opened);
+
+class Inliner {
+ public:
+  Inliner(Graph& result, IsOpened* is_opened) : result_(result), is_opened_(is_opened) {}
+
+  ValueId add(const Value& value) {
+    result_.values.push_back(value);
+    return static_cast<ValueId>(result_.values.size() - 1);
+  }
+
+  // Appends the equations of `graph`; returns the values that stand for its outputs.
+  ValueIds append(const Graph& graph, std::span<const ValueId> arguments) {
+    std::vector<ValueId> renamed(graph.values.size(), -1);
+    for (std::size_t i = 0; i < arguments.size(); ++i) renamed[slot(graph.inputs[i])] = arguments[i];
+    const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
+    for (const Eqn& eqn : graph.eqns) {
+      Eqn copy = eqn;
+      std::ranges::for_each(copy.inputs, rename);
+      if (is_opened_(eqn)) {
+        const ValueIds outputs = append(is_call(eqn) ? eqn.attrs.graph() : *bodies_of(eqn).front(), copy.inputs);
+        for (std::size_t i = 0; i < outputs.size(); ++i) renamed[slot(eqn.outputs[i])] = outputs[i];
+        continue;
+      }
+      const auto bodies = bodies_of(eqn);
+      if (!std::ranges::all_of(bodies, [&](const Graph* body) { return is_as_written(*body, is_opened_); })) {
+        map_bodies(copy, [&](const Graph& body) { return inlined(body, is_opened_); });
+      }
+      for (ValueId& id : copy.outputs) id = renamed[slot(id)] = add(graph.value(id));
+      result_.eqns.push_back(std::move(copy));
+    }
+    ValueIds outputs;
+    for (ValueId id : graph.outputs) outputs.push_back(renamed[slot(id)]);
+    return outputs;
+  }
+
+ private:
+  Graph& result_;
+  IsOpened* is_opened_;
+};
+
+Graph inlined(const Graph& graph, IsOpened* is_opened) {
   Graph result;
   result.name = graph.name;
   result.axes = graph.axes;
   result.grid = graph.grid;
-  std::unordered_map<ValueId, ValueId> renamed;
-  const auto fresh = [&](ValueId id) {
-    const ValueId made = result.add_value({});
-    result.value(made) = graph.value(id);
-    renamed[id] = made;
-    return made;
-  };
-  for (ValueId id : graph.inputs) result.inputs.push_back(fresh(id));
-  for (const Eqn& eqn : graph.eqns) {
-    Eqn copy = eqn;
-    for (ValueId& id : copy.inputs) id = renamed.at(id);
-    if (kIsOpened(eqn)) {
-      const Graph body = inlined<kIsOpened>(is_call(eqn) ? eqn.attrs.graph() : *bodies_of(eqn).front());
-      const std::vector<ValueId> outputs = inline_graph(result, body, copy.inputs);
-      for (std::size_t i = 0; i < outputs.size(); ++i) renamed[eqn.outputs[i]] = outputs[i];
-      continue;
-    }
-    map_bodies(copy, &inlined<kIsOpened>);
-    for (ValueId& id : copy.outputs) id = fresh(id);
-    result.eqns.push_back(std::move(copy));
-  }
-  for (ValueId id : graph.outputs) result.outputs.push_back(renamed.at(id));
+  result.values.reserve(graph.values.size());
+  result.eqns.reserve(graph.eqns.size());
+  Inliner inliner(result, is_opened);
+  for (ValueId id : graph.inputs) result.inputs.push_back(inliner.add(graph.value(id)));
+  result.outputs = inliner.append(graph, result.inputs);
   return result;
 }
 
 }  // namespace
 
-Graph inline_calls(const Graph& graph) { return inlined<&is_call>(graph); }
-Graph inline_calls_and_regions(const Graph& graph) { return inlined<&is_call_or_region>(graph); }
+Graph inline_calls(const Graph& graph) { return inlined(graph, &is_call); }
+Graph inline_calls_and_regions(const Graph& graph) { return inlined(graph, &is_call_or_region); }
 
 }  // namespace shoal

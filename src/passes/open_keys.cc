@@ -23,6 +23,13 @@ constexpr std::size_t kPairBytes = 16;
 
 bool is_pair(Dtype dtype) { return is_key(dtype) && size_of(dtype) == kPairBytes; }
 
+bool has_keys(const Graph& graph) {
+  return std::ranges::any_of(graph.values, [](const Value& value) { return is_key(value.type.dtype); }) ||
+         std::ranges::any_of(graph.eqns, [](const Eqn& eqn) {
+           return std::ranges::any_of(bodies_of(eqn), [](const Graph* body) { return has_keys(*body); });
+         });
+}
+
 // The word `half` of a key, if it has two; of other dtypes nothing changes.
 void open_attrs(Attrs& attrs, std::size_t half, bool is_whole) {
   std::vector<std::pair<std::string, Attr>> changed;
@@ -92,7 +99,7 @@ class Opener {
 
   bool is_pair_of(ValueId id) const { return is_pair(from_.type(id).dtype); }
 
-  bool any_pair(const std::vector<ValueId>& ids) const {
+  bool any_pair(std::span<const ValueId> ids) const {
     return std::ranges::any_of(ids, [&](ValueId id) { return is_pair(from_.type(id).dtype); });
   }
 
@@ -115,7 +122,7 @@ class Opener {
     for (ValueId& id : opened.inputs) id = whole(id, eqn.where);
     for (ValueId& id : opened.outputs) id = whole_[id] = fresh(id, stored_as(from_.type(id).dtype));
     open_attrs(opened.attrs, 0, true);
-    map_bodies(opened, &open_keys);
+    map_bodies(opened, [](const Graph& body) { return open_keys(body); });
     to_.eqns.push_back(std::move(opened));
   }
 
@@ -191,6 +198,9 @@ Dtype stored_as(Dtype dtype) {
   return is_pair(dtype) ? complex128 : uint64;
 }
 
-Graph open_keys(const Graph& graph) { return Opener(graph).run(); }
+Graph open_keys(Graph graph) {
+  if (!has_keys(graph)) return graph;
+  return Opener(graph).run();
+}
 
 }  // namespace shoal

@@ -10,6 +10,6 @@ namespace shoal {
 Dtype stored_as(Dtype dtype);
 
 /// In a graph keys of two words are two values of u64.
-Graph open_keys(const Graph& graph);
+Graph open_keys(Graph graph);
 
 }  // namespace shoal

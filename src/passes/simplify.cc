@@ -1,8 +1,8 @@
 #include "passes/simplify.h"
 
 #include <optional>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "ir/bodies.h"
 #include "ir/makers.h"
@@ -17,11 +17,11 @@ Graph simplify(const Graph& graph) {
   result.values = graph.values;  // Values keep their numbers.
   result.inputs = graph.inputs;
   result.outputs = graph.outputs;
+  result.eqns.reserve(graph.eqns.size());
   Makers makers(result);
-  std::unordered_map<ValueId, ValueId> replaced;
+  std::vector<ValueId> replaced(graph.values.size(), -1);  // Those that equations add are never replaced.
   const auto rename = [&](ValueId& id) {
-    const auto found = replaced.find(id);
-    if (found != replaced.end()) id = found->second;
+    if (slot(id) < replaced.size() && replaced[slot(id)] >= 0) id = replaced[slot(id)];
   };
   for (const Eqn& eqn : graph.eqns) {
     Eqn copy = eqn;
@@ -29,7 +29,7 @@ Graph simplify(const Graph& graph) {
     map_bodies(copy, &simplify);
     const std::optional<ValueId> same = copy.op->simplify == nullptr ? std::nullopt : copy.op->simplify(copy, makers);
     if (same && result.type(*same) == result.type(copy.outputs[0])) {
-      replaced[copy.outputs[0]] = *same;
+      replaced[slot(copy.outputs[0])] = *same;
       continue;
     }
     result.eqns.push_back(std::move(copy));

@@ -215,7 +215,7 @@ class Planner {
   bool may_write(std::size_t step, ValueId result, std::int32_t number) {
     const StepFacts& facts = steps_[step];
     if (!may_overwrite_any(facts) || !plan_.runs[step]) return false;
-    const std::vector<ValueId>& outputs = eqn(step).outputs;
+    const ValueIds& outputs = eqn(step).outputs;
     const auto output = static_cast<std::size_t>(std::ranges::find(outputs, result) - outputs.begin());
     for (std::size_t i = 0; i < eqn(step).inputs.size(); ++i) {
       const ValueId operand = eqn(step).inputs[i];

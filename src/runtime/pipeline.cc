@@ -26,15 +26,19 @@ void Pipeline::look_at(const Graph& graph, std::string_view name) {
   dump_.write(name, graph);
 }
 
+void Pipeline::keep(std::string name, GraphPtr graph) {
+  look_at(*graph, name);
+  results_.emplace_back(std::move(name), std::move(graph));
+}
+
 void Pipeline::keep(std::string name, Graph graph) {
-  look_at(graph, name);
-  results_.push_back({std::move(name), std::move(graph)});
+  keep(std::move(name), std::make_shared<const Graph>(std::move(graph)));
 }
 
 void Pipeline::run(Compilation& program, std::string_view first, std::string_view last, CompileReport* report) {
-  run_stages(program, first, last, [&](const Stage& stage, const Graph& graph) {
+  run_stages(program, first, last, [&](const Stage& stage, const GraphPtr& graph) {
     if (stage.result.empty()) {
-      look_at(graph, stage.name);
+      look_at(*graph, stage.name);
     } else {
       keep(std::string(stage.result), graph);
     }

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/compile_report.h"
@@ -15,14 +16,18 @@ class Pipeline {
  public:
   /// A graph on the way, by the name of the stage that gave it.
   struct Result {
+    Result(std::string stage, GraphPtr made) : name(std::move(stage)), kept(std::move(made)) {}
+
     std::string name;
-    Graph graph;
+    GraphPtr kept;
+    const Graph& graph = *kept;
   };
 
   /// Of the program of that name.
   explicit Pipeline(std::string_view program) : dump_(program) {}
 
   /// Keeps a graph that no stage gave: what was traced or read, or came after the last one.
+  void keep(std::string name, GraphPtr graph);
   void keep(std::string name, Graph graph);
 
   /// Runs the stages from `first` to `last`, and keeps their results, unless they are only steps on the way to one.
@@ -32,6 +37,7 @@ class Pipeline {
   /// The graph of that name. Throws InvalidArgument if there is none.
   const Graph& graph(std::string_view name) const;
   const Graph& last() const { return results_.back().graph; }
+  const GraphPtr& last_kept() const { return results_.back().kept; }
 
  private:
   void look_at(const Graph& graph, std::string_view name);

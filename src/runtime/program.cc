@@ -107,7 +107,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
           .inputs = std::move(inputs), .outputs = std::move(outputs), .devices = std::move(devices), .where = where} {
   CompileReport report(traced, where);
   pipeline_.keep("traced", std::move(traced));
-  Compilation program{.graph = pipeline_.last(), .placing = std::move(placing_)};
+  Compilation program{.graph = pipeline_.last_kept(), .placing = std::move(placing_)};
   pipeline_.run(program, "inline_calls", "partition", &report);
   placing_ = std::move(program.placing);
   make_executable(&report, memory_budget);
@@ -116,27 +116,28 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
 }
 
 void Program::make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget) {
-  const Graph& partitioned = pipeline_.last();
+  const GraphPtr kept = pipeline_.last_kept();
+  const Graph& partitioned = *kept;
   const std::vector<Reuse> reuses = match_donations(partitioned);
   const Backend& backend = current_backend();
   // Of what is partitioned, as fusion may depend on the processor.
   if (!placing_.grid->is_local()) digest_ = make_digest(partitioned).digest;
-  Compilation program{.graph = partitioned, .fuse = [&](Graph graph) { return backend.fuse(std::move(graph)); }};
+  Compilation program{.graph = kept, .fuse = [&](Graph graph) { return backend.fuse(std::move(graph)); }};
   pipeline_.run(program, "fuse", "fuse", report);
   const auto make = [&](Graph graph) {
     return std::make_unique<Executable>(std::move(graph), backend, reuses, digest_);
   };
-  executable_ = make(std::move(program.graph));
+  executable_ = make(*program.graph);
   const std::size_t left = memory_left(executable_->argument_bytes());
   const std::size_t budget = memory_budget ? static_cast<std::size_t>(*memory_budget) : left;
   const std::size_t room = std::min(budget, left);
   if (executable_->launch_bytes() > room) {
     fit_into(room, make, [&] {
-      Compilation lean{.graph = partitioned, .fuse = [&](Graph graph) {
+      Compilation lean{.graph = kept, .fuse = [&](Graph graph) {
                          return backend.fuse(std::move(graph), Backend::FusionGoal::kMemory);
                        }};
       run_stages(lean, "fuse", "fuse");
-      return std::move(lean.graph);
+      return *lean.graph;
     });
   }
   if (memory_budget && executable_->launch_bytes() > budget) {

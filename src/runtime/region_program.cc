@@ -15,15 +15,15 @@ RegionProgram::RegionProgram(Graph body, GridPtr grid, ManualRegion region, Sour
   const bool is_local = grid->is_local();
   const Backend& backend = current_backend();
   pipeline.keep("traced", std::move(body));
-  Compilation program{.graph = pipeline.last(),
+  Compilation program{.graph = pipeline.last_kept(),
                       .placing = {.where = where, .grid = std::move(grid)},
                       .region = std::move(region),
                       .fuse = [&](Graph graph) { return backend.fuse(std::move(graph)); }};
   pipeline.run(program, "inline_calls", "partition", &report);
   // Of what is partitioned, as fusion may depend on the processor.
-  const Digest digest = is_local ? Digest() : make_digest(program.graph).digest;
+  const Digest digest = is_local ? Digest() : make_digest(*program.graph).digest;
   pipeline.run(program, "fuse", "fuse", &report);
-  executable_ = std::make_unique<Executable>(std::move(program.graph), backend, std::vector<Reuse>(), digest);
+  executable_ = std::make_unique<Executable>(*program.graph, backend, std::vector<Reuse>(), digest);
   report.end_stage("make kernels");
   report.finish(devices);
 }

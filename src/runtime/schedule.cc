@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "comm/collectives/table.h"
 #include "ir/bodies.h"
+#include "ir/eqn_classes.h"
 #include "linalg/table.h"
 #include "ops/collective.h"
 #include "passes/update_last.h"
@@ -123,17 +124,28 @@ class Scheduler {
     operand.shard_of = map.data();
   }
 
+  // Equations that are alike have one kernel.
+  std::shared_ptr<const Kernel> kernel_of(const Eqn& eqn) {
+    std::vector<std::uint32_t> key = {classes_.of(eqn)};
+    for (ValueId id : eqn.inputs) {  // A value may be several operands.
+      key.push_back(static_cast<std::uint32_t>(std::ranges::find(eqn.inputs, id) - eqn.inputs.begin()));
+    }
+    std::shared_ptr<const Kernel>& kernel = kernels_[std::move(key)];
+    if (kernel == nullptr) kernel = schedule_.backend->compile(graph_, eqn);
+    return kernel;
+  }
+
   // Divides the work of a kernel.
   void make_kernel(Step& step, KernelStep& work) {
     const Eqn& eqn = *step.eqn;
     for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
-    work.kernel = schedule_.backend->compile(graph_, eqn);
+    work.kernel = kernel_of(eqn);
     if (const auto copied = work.kernel->copied_input()) work.copied = static_cast<std::int32_t>(*copied);
     const ShardShapes& result = shapes_of(eqn.outputs[0]);
     work.shards = result.count_held();
     if (!is_local()) work.held = grid().held(result.varying).shards.data();
     bool equal = !eqn.op->sees_start;
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) {
         add_operand(step, id, result.varying);
         equal = equal && shapes_of(id).even();
@@ -165,7 +177,7 @@ class Scheduler {
   // The operands and results of an equation on the shard of the device at `position`, without data.
   std::vector<TensorView> views_at(const Eqn& eqn, std::int64_t position) const {
     std::vector<TensorView> views;
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) {
         const ShardShapes& shapes = shapes_of(id);
         const Value& value = graph_.value(id);
@@ -218,7 +230,7 @@ class Scheduler {
     const Eqn& eqn = *step.eqn;
     work.calls = positions_of_calls(eqn);
     for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) add_operand(step, id, shapes_of(id).varying);
     }
     if (!is_local()) {
@@ -269,7 +281,7 @@ class Scheduler {
     const Eqn& eqn = *step.eqn;
     work.control = eqn.op->control(eqn.attrs);
     for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) step.bytes += shapes_of(id).bytes(0);
     }
     const auto bodies = bodies_of(eqn);
@@ -409,7 +421,7 @@ class Scheduler {
     if (condition != nullptr) varying = condition->value(condition->outputs[0]).varying;
     for (ValueId id : body.inputs) varying = varying | body.value(id).varying;
     for (ValueId id : eqn.outputs) varying = varying | shapes_of(id).varying;
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) {
         if (!shapes_of(id).even()) return false;
       }
@@ -424,7 +436,7 @@ class Scheduler {
     whole.kernel = schedule_.backend->compile_repeated(body, condition, control.carries,
                                                        static_cast<std::int64_t>(control.weight()));
     if (whole.kernel == nullptr) return false;
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) add_operand(step, id, varying);
     }
     for (const std::vector<ValueId>* ids : {&body.inputs, &body.outputs}) {
@@ -555,6 +567,8 @@ class Scheduler {
   const Graph& graph_ = schedule_.graph;
   std::vector<ShardShapes>& shapes_ = schedule_.shapes;
   std::vector<Step>& steps_ = schedule_.steps;
+  EqnClasses classes_{graph_};
+  std::map<std::vector<std::uint32_t>, std::shared_ptr<const Kernel>> kernels_;
   std::uint32_t num_exchanges_ = 0;
   std::vector<int> parties_ = {};  // Of the processes, in the body of a control step; empty if there is one.
 };

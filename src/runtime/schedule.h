@@ -33,7 +33,7 @@ struct KernelStep {
     std::size_t first_view;  ///< The first of the views of its operands and then results, in Schedule::views.
   };
 
-  std::unique_ptr<Kernel> kernel;
+  std::shared_ptr<const Kernel> kernel;  ///< That of all equations that are alike.
   std::int64_t shards = 1;               ///< The number of shards of the results that this process computes.
   const std::int32_t* held = nullptr;    ///< The numbers of these shards; null if they are all, in order.
   std::vector<Variant> variants;         ///< At least one, unless there are no shards.

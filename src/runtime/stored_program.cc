@@ -181,7 +181,7 @@ Program::Program(ByteReader& in, const std::vector<Device>& devices, std::string
     : pipeline_(name) {
   std::vector<Pipeline::Result> stored;
   for (const std::string_view stage_name : stored_stages()) {
-    stored.push_back({std::string(stage_name), parse_graph(in.text(), find_op)});
+    stored.emplace_back(std::string(stage_name), std::make_shared<const Graph>(parse_graph(in.text(), find_op)));
   }
   check_stages(stored);
   const Graph& last = stored.back().graph;
@@ -190,7 +190,7 @@ Program::Program(ByteReader& in, const std::vector<Device>& devices, std::string
   const std::size_t num_inputs = last.inputs.size();
   const std::size_t num_outputs = last.outputs.size();
   for (Pipeline::Result& stage : stored) {
-    Graph graph = map_meshes(std::move(stage.graph), relocated);
+    Graph graph = map_meshes(stage.graph, relocated);
     pipeline_.keep(std::move(stage.name), on_grid(std::move(graph), placing_.grid));
   }
   placing_.committed = in.flag();

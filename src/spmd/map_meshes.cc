@@ -13,7 +13,8 @@ NamedSharding over_mapped(const NamedSharding& sharding, FunctionRef<Mesh(const 
 
 Graph map_meshes(Graph graph, FunctionRef<Mesh(const Mesh&)> f) {
   for (Value& value : graph.values) {
-    if (value.type.explicit_axes) value.type.explicit_axes->mesh = f(value.type.explicit_axes->mesh);
+    Shared<ExplicitAxes>& explicit_axes = value.type.explicit_axes;
+    if (explicit_axes) explicit_axes.edit([&](ExplicitAxes& axes) { axes.mesh = f(axes.mesh); });
   }
   for (Eqn& eqn : graph.eqns) {
     const Attrs attrs = eqn.attrs;

@@ -1,7 +1,7 @@
 #include "spmd/open_regions.h"
 
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "ir/bodies.h"
@@ -29,18 +29,21 @@ class Opener {
  public:
   Opener(Graph& target, const Mesh& mesh, AtomSet manual) : target_(target), mesh_(mesh), manual_(manual) {}
 
+  // Once.
+
   std::vector<ValueId> append(const Graph& body, std::span<const ValueId> arguments) {
     SHOAL_CHECK(arguments.size() == body.inputs.size(), "a body takes as many arguments as it has inputs");
-    for (std::size_t i = 0; i < arguments.size(); ++i) renamed_[body.inputs[i]] = arguments[i];
+    renamed_.resize(body.values.size(), -1);
+    for (std::size_t i = 0; i < arguments.size(); ++i) renamed_[slot(body.inputs[i])] = arguments[i];
     for (const Eqn& eqn : body.eqns) {
       Eqn copy = eqn;
-      for (ValueId& id : copy.inputs) id = renamed_.at(id);
+      for (ValueId& id : copy.inputs) id = renamed_[slot(id)];
       if (eqn.op->op_class == OpClass::kRegion) {
         open(eqn, copy.inputs, body.types(eqn.outputs));
         continue;
       }
       if (eqn.op->op_class == OpClass::kTyping && !eqn.op->relaxes_axes && eqn.attrs.contains("axes")) {
-        renamed_[eqn.outputs[0]] = copy.inputs[0];  // Types say nothing of manual axes any more.
+        renamed_[slot(eqn.outputs[0])] = copy.inputs[0];  // Types say nothing of manual axes any more.
         continue;
       }
       if (eqn.op->op_class == OpClass::kCollective) {
@@ -58,7 +61,7 @@ class Opener {
       target_.eqns.push_back(std::move(copy));
     }
     std::vector<ValueId> results;
-    for (ValueId id : body.outputs) results.push_back(renamed_.at(id));
+    for (ValueId id : body.outputs) results.push_back(renamed_[slot(id)]);
     return results;
   }
 
@@ -82,11 +85,11 @@ class Opener {
     type.varying = type.summands = type.reduced = {};
     const ValueId id = target_.add_value(std::move(type));
     target_.value(id).manual = manual_;
-    renamed_[old_id] = id;
+    renamed_[slot(old_id)] = id;
     return id;
   }
 
-  void open(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Type>& types) {
+  void open(const Eqn& eqn, std::span<const ValueId> operands, const std::vector<Type>& types) {
     const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
     const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
     const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
@@ -109,14 +112,14 @@ class Opener {
     for (std::size_t i = 0; i < results.size(); ++i) {
       const ValueId left = of_region(build.leave_manual(results[i], axes, NamedSharding(mesh, out_specs[i])), manual_);
       target_.value(left).type.explicit_axes = types[i].explicit_axes;
-      renamed_[eqn.outputs[i]] = left;
+      renamed_[slot(eqn.outputs[i])] = left;
     }
   }
 
   Graph& target_;
   const Mesh& mesh_;
   AtomSet manual_;
-  std::unordered_map<ValueId, ValueId> renamed_;
+  std::vector<ValueId> renamed_;
 };
 
 }  // namespace

@@ -1,13 +1,16 @@
 #include "spmd/partition.h"
 
 #include <algorithm>
+#include <boost/container_hash/hash.hpp>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
 #include "ir/bodies.h"
+#include "ir/eqn_classes.h"
 #include "ops/builder.h"
 #include "ops/collective.h"
 #include "ops/rules.h"
@@ -45,11 +48,29 @@ Placement opened(Placement placement, const Atoms& over) {
   return placement;
 }
 
+// What stands in the new graph for the values of the old one: each under several placements.
+class Forms {
+ public:
+  explicit Forms(std::size_t values) : forms_(values) {}
+
+  ValueIds& operator[](ValueId id) { return forms_[slot(id)]; }
+  const ValueIds& at(ValueId id) const { return forms_[slot(id)]; }
+
+ private:
+  std::vector<ValueIds> forms_;
+};
+
 class Partitioner {
  public:
   // The body of an equation has a border.
   Partitioner(const Graph& graph, ReshardPlans& plans, const BodyBorder* border = nullptr)
-      : old_(graph), border_(border), grid_(*graph.grid), plans_(plans), uses_(count_uses(graph)) {
+      : old_(graph),
+        border_(border),
+        grid_(*graph.grid),
+        plans_(plans),
+        uses_(count_uses(graph)),
+        classes_(graph),
+        forms_(graph.values.size()) {
     new_.name = graph.name;
     new_.grid = graph.grid;
     find_added();
@@ -110,17 +131,27 @@ class Partitioner {
     return atoms;
   }
 
+  // One object for all values of a shape that lie alike.
+  const Shared<GlobalShape>& lying(const Shape& global, const Placement& placement) {
+    const std::size_t hash = boost::hash_range(global.begin(), global.end());
+    const auto [begin, end] = lying_.equal_range(hash);
+    for (auto known = begin; known != end; ++known) {
+      if (known->second->shape == global && known->second->placement == placement) return known->second;
+    }
+    return lying_.emplace(hash, GlobalShape{global, placement})->second;
+  }
+
   ValueId add_global(Type type, const Shape& global, const Placement& placement, AtomSet varying) {
     type.shape = local_shape(grid_, global, placement);
     type.varying = {};
     type.explicit_axes = {};
     const ValueId id = new_.add_value(std::move(type));
-    new_.value(id).global = GlobalShape{global, placement};
+    new_.value(id).global = lying(global, placement);
     new_.value(id).varying = varying | uneven_atoms(global, placement);
     return id;
   }
 
-  AtomSet joint_varying(const std::vector<ValueId>& ids) const {
+  AtomSet joint_varying(std::span<const ValueId> ids) const {
     AtomSet atoms;
     for (ValueId id : ids) atoms = atoms | new_.value(id).varying;
     return atoms;
@@ -167,7 +198,7 @@ class Partitioner {
 
   // The form of an old value that `want` is cheapest to make from.
   ValueId nearest(ValueId old_id, const Placement& want) const {
-    const std::vector<ValueId>& forms = forms_.at(old_id);
+    const ValueIds& forms = forms_.at(old_id);
     ValueId best = forms.front();
     double best_cost = cost_of(best, want);
     for (ValueId id : forms) {
@@ -250,10 +281,18 @@ class Partitioner {
     return give(made).select(is_first, from, zero(local.dtype));
   }
 
+  // Null for inputs.
+  const Eqn* maker_of(ValueId id) const {
+    makers_.resize(new_.values.size(), -1);
+    for (; noted_ < new_.eqns.size(); ++noted_) {
+      for (ValueId made : new_.eqns[noted_].outputs) makers_[slot(made)] = static_cast<std::int32_t>(noted_);
+    }
+    return makers_[slot(id)] < 0 ? nullptr : &new_.eqns[static_cast<std::size_t>(makers_[slot(id)])];
+  }
+
   bool are_zeros(ValueId id) const {
-    const auto makes = [&](const Eqn& eqn) { return std::ranges::find(eqn.outputs, id) != eqn.outputs.end(); };
-    const auto maker = std::ranges::find_if(new_.eqns.rbegin(), new_.eqns.rend(), makes);
-    if (maker == new_.eqns.rend()) return false;
+    const Eqn* maker = maker_of(id);
+    if (maker == nullptr) return false;
     const auto is_zero = [&](ValueId operand) { return are_zeros(operand); };
     return is_full_of(*maker, 0) || (!maker->inputs.empty() && maker->op->op_class == OpClass::kCompute &&
                                      moves_elements(*maker->op) && std::ranges::all_of(maker->inputs, is_zero));
@@ -573,16 +612,78 @@ class Partitioner {
     return best;
   }
 
+  // What was decided for an equation that became a single one, but for what depends on where it stands.
+  struct Decision {
+    std::vector<Placement> operands;  // Where they are to lie.
+    Attrs attrs;
+    std::vector<Value> results;
+  };
+  // All that it depends on.
+  using DecisionKey = std::vector<std::uintptr_t>;
+
+  // The equation and the forms of its operands: numbers of what is alike.
+  DecisionKey key_of(const Eqn& eqn) {
+    DecisionKey key = {classes_.of(eqn)};
+    for (ValueId id : eqn.inputs) {
+      const ValueIds& forms = forms_.at(id);
+      key.push_back(forms.size());
+      for (ValueId form : forms) {
+        key.push_back(reinterpret_cast<std::uintptr_t>(&global_of(form)));  // One object for all that lie alike.
+        key.push_back(static_cast<std::uintptr_t>(new_.type(form).dtype));
+      }
+    }
+    return key;
+  }
+
   void partition_compute(const Eqn& eqn) {
+    // What is to leave open is noted on the way to a decision.
+    const bool is_repeatable = std::ranges::none_of(eqn.outputs, [&](ValueId id) { return leaving_[slot(id)]; });
+    if (!is_repeatable) return partition_compute(eqn, nullptr);
+    const auto [known, is_new] = decisions_.try_emplace(key_of(eqn));
+    if (!is_new && known->second) return repeat(eqn, *known->second);
+    partition_compute(eqn, is_new ? &known->second : nullptr);
+  }
+
+  void partition_compute(const Eqn& eqn, std::optional<Decision>* decision) {
     const RuledEqn ruled = to_run(eqn);
     const FactorAxes axes = choose_axes(ruled);
+    std::vector<Placement> wanted;
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      operands.push_back(form(eqn.inputs[i], ruled.operand_placement(i, axes)));
+      wanted.push_back(ruled.operand_placement(i, axes));
+      operands.push_back(form(eqn.inputs[i], wanted.back()));
     }
     std::vector<Placement> results;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(ruled.result_placement(i, axes));
-    emit_compute(ruled, axes, std::move(operands), results);
+    const std::size_t before = new_.eqns.size();
+    emit_compute(ruled, axes, operands, results);
+    // Whether it became one that computes what the old one does of the operands as they come.
+    if (decision == nullptr || new_.eqns.size() != before + 1) return;
+    const Eqn& made = new_.eqns.back();
+    if (made.op != eqn.op || !std::ranges::equal(made.inputs, operands)) return;
+    Decision& noted = decision->emplace(Decision{.operands = std::move(wanted), .attrs = made.attrs, .results = {}});
+    for (ValueId id : made.outputs) noted.results.push_back(new_.value(id));
+  }
+
+  void repeat(const Eqn& eqn, const Decision& decision) {
+    ValueIds operands;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) operands.push_back(form(eqn.inputs[i], decision.operands[i]));
+    AtomSet sharded;
+    for (const Value& result : decision.results) sharded = sharded | result.global->placement.sharded();
+    const AtomSet varying = varying_of_results(eqn, operands, sharded);
+    ValueIds outputs;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      const auto made = static_cast<ValueId>(new_.values.size());
+      Value& result = new_.values.emplace_back(decision.results[i]);
+      result.varying = varying | uneven_atoms(result.global->shape, result.global->placement);
+      forms_[eqn.outputs[i]] = {made};
+      outputs.push_back(made);
+    }
+    new_.eqns.push_back({.op = eqn.op,
+                         .attrs = decision.attrs,
+                         .inputs = std::move(operands),
+                         .outputs = std::move(outputs),
+                         .where = where_});
   }
 
   // ---- Control. What a body gets lies as propagation says of its arguments, so that nothing is moved in every trip
@@ -1084,15 +1185,9 @@ class Partitioner {
       return;
     }
     std::vector<ValueId> outputs;
-    AtomSet varying = joint_varying(operands);
-    if (eqn.op->op_class == OpClass::kCollective) {
-      varying = varying_after_collective(eqn, varying,
-                                         AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
-    }
-    if (eqn.op->sees_start) {
-      for (ValueId id : operands) varying = varying | global_of(id).placement.sharded();
-      for (const Placement& result : results) varying = varying | result.sharded();
-    }
+    AtomSet sharded;
+    for (const Placement& result : results) sharded = sharded | result.sharded();
+    const AtomSet varying = varying_of_results(eqn, operands, sharded);
     Attrs attrs = left.attrs;
     const bool widened = keeps_more_bits(eqn, operands, results[0]);
     const auto counted = ruled.split_dims(FactorKind::kCounted, axes);
@@ -1120,6 +1215,20 @@ class Partitioner {
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
   }
 
+  // Over which atoms devices compute different data of the operands, if results are split over some.
+  AtomSet varying_of_results(const Eqn& eqn, std::span<const ValueId> operands, AtomSet sharded_results) const {
+    AtomSet varying = joint_varying(operands);
+    if (eqn.op->op_class == OpClass::kCollective) {
+      varying = varying_after_collective(eqn, varying,
+                                         AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
+    }
+    if (eqn.op->sees_start) {
+      for (ValueId id : operands) varying = varying | global_of(id).placement.sharded();
+      varying = varying | sharded_results;
+    }
+    return varying;
+  }
+
   static bool chooses_dtype(const OpDef& op) { return op.attributes.find("dtype") != nullptr; }
 
   // Whether summands of small floats are made, or were kept, with more bits than the result will have.
@@ -1143,9 +1252,9 @@ class Partitioner {
         eqn.op->expand({.attrs = eqn.attrs, .operands = operand_types, .results = result_types, .where = eqn.where});
     ManualRegion region{.mesh = grid_.mesh(), .manual = all, .varying = {}};
     for (ValueId id : operands) region.varying.push_back(new_.value(id).varying);
-    Compilation shards{.graph = *body, .placing = {.grid = new_.grid}, .region = std::move(region)};
+    Compilation shards{.graph = body, .placing = {.grid = new_.grid}, .region = std::move(region)};
     run_stages(shards, "place", "partition");
-    const Graph& steps = shards.graph;
+    const Graph& steps = *shards.graph;
     // At its boundary nothing moves: the same shards are seen as those of other values.
     const auto cross = [&](ValueId from, Value to) {
       new_.values.push_back(std::move(to));
@@ -1170,7 +1279,7 @@ class Partitioner {
       Value result = old_.value(eqn.outputs[i]);
       result.type = new_.type(made);
       result.varying = new_.value(made).varying;
-      result.global = GlobalShape{old_.type(eqn.outputs[i]).shape, results[i]};
+      result.global = lying(old_.type(eqn.outputs[i]).shape, results[i]);
       result.placement.reset();
       forms_[eqn.outputs[i]] = {cross(made, std::move(result))};
     }
@@ -1244,7 +1353,12 @@ class Partitioner {
   std::vector<bool> leaving_;
   std::vector<Atoms> sums_;
   Graph new_;
-  std::map<ValueId, std::vector<ValueId>> forms_;
+  EqnClasses classes_;  // Of the old graph.
+  Forms forms_;
+  std::unordered_map<DecisionKey, std::optional<Decision>, boost::hash<DecisionKey>> decisions_;
+  std::unordered_multimap<std::size_t, Shared<GlobalShape>> lying_;
+  mutable std::vector<std::int32_t> makers_;  // Of each value of the new graph, as far as they were noted.
+  mutable std::size_t noted_ = 0;             // How many equations were.
   Origin where_;
 };
 

@@ -438,12 +438,20 @@ class Propagation {
     return result;
   }
 
+  // Values that lie alike share one where nothing splits them.
+  Shared<Placement> placement_of(State& state) {
+    if (!state.partial.empty() || !std::ranges::all_of(state.dims, &Atoms::empty)) {
+      return Placement{.dims = std::move(state.dims), .partial = std::move(state.partial)};
+    }
+    while (whole_.size() <= state.dims.size()) whole_.emplace_back(Placement::replicated(whole_.size()));
+    return whole_[state.dims.size()];
+  }
+
   void finish() {
     for (const Scope& scope : scopes_) {
       for (std::size_t i = 0; i < scope.graph->values.size(); ++i) {
         State& state = states_[scope.first + i];
-        scope.graph->values[i].placement =
-            Placement{.dims = std::move(state.dims), .partial = std::move(state.partial)};
+        scope.graph->values[i].placement = placement_of(state);
       }
     }
     // The bodies of the last scopes first, so that they are complete where those before take them.
@@ -461,6 +469,7 @@ class Propagation {
   std::vector<Scope> scopes_;
   std::deque<Graph> copies_;                        // The bodies, in the order of their scopes.
   std::vector<State> states_;                       // Per value.
+  std::vector<Shared<Placement>> whole_;            // By rank.
   std::deque<Step> steps_;                          // They point into themselves.
   std::vector<std::vector<std::size_t>> touching_;  // Per value: the steps that it is an operand or result of.
   std::vector<bool> stale_;                         // Per step: to be visited again.

@@ -20,36 +20,44 @@
 namespace shoal {
 namespace {
 
+GraphPtr shared(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
+
 template <Graph (*kPass)(const Graph&)>
 void rewrite(Compilation& program) {
-  program.graph = kPass(program.graph);
+  program.graph = shared(kPass(*program.graph));
 }
 
 // Calls, and the keys of random numbers.
-void open_all(Compilation& program) { program.graph = open_keys(inline_calls(program.graph)); }
+void open_all(Compilation& program) { program.graph = shared(open_keys(inline_calls(*program.graph))); }
+
+void hoist_all(Compilation& program) {
+  const auto is_loop = [](const Eqn& eqn) { return eqn.op->op_class == OpClass::kControl; };
+  if (any_eqn(*program.graph, is_loop)) program.graph = shared(hoist(*program.graph));
+}
 
 void place_all(Compilation& program) {
   Placing& placing = program.placing;
   if (program.region) {
-    program.graph = place_in_region(program.graph, placing.grid, *program.region);
+    program.graph = shared(place_in_region(*program.graph, placing.grid, *program.region));
     return;
   }
-  program.graph = give_devices(std::move(program.graph), placing);
-  choose_grid(program.graph, placing);
-  program.graph = place(std::move(program.graph), placing);
+  Graph graph = give_devices(*program.graph, placing);
+  choose_grid(graph, placing);
+  program.graph = shared(place(std::move(graph), placing));
 }
 
 void propagate_all(Compilation& program) {
   if (program.region) {
-    std::vector<std::optional<Placement>> open(program.graph.inputs.size());
-    program.graph = propagate(std::move(program.graph), open);
+    std::vector<std::optional<Placement>> open(program.graph->inputs.size());
+    program.graph = shared(propagate(*program.graph, open));
     return;
   }
-  const std::vector<std::optional<Placement>> fixed = fixed_inputs(program.graph, program.placing);
-  program.graph = propagate(std::move(program.graph), fixed);
-  settle_outputs(program.graph, program.placing);
-  settle_inputs(program.graph, program.placing);
-  report_shardings(program.graph, program.placing);
+  const std::vector<std::optional<Placement>> fixed = fixed_inputs(*program.graph, program.placing);
+  Graph graph = propagate(*program.graph, fixed);
+  settle_outputs(graph, program.placing);
+  settle_inputs(graph, program.placing);
+  report_shardings(graph, program.placing);
+  program.graph = shared(std::move(graph));
 }
 
 // Bodies that run under control are programs of their own to the back end.
@@ -60,19 +68,19 @@ Graph fused(const Compilation& program, Graph graph) {
   return overlap(program.fuse(std::move(graph)));
 }
 
-void partition_all(Compilation& program) { program.graph = hoist_exchanges(partition(program.graph)); }
+void partition_all(Compilation& program) { program.graph = shared(hoist_exchanges(partition(*program.graph))); }
 
 // A region has kept passes from merging what it computes again with the first time. From here on it would only be one
 // program more, and keep loops around it from being one kernel.
 void fuse_all(Compilation& program) {
-  program.graph = update_last(inline_calls_and_regions(fused(program, std::move(program.graph))));
+  program.graph = shared(update_last(inline_calls_and_regions(fused(program, *program.graph))));
 }
 
 constexpr Stage kStages[] = {
     {.name = "inline_calls", .result = "", .run = open_all},
     {.name = "simplify", .result = "", .run = rewrite<simplify>},
     {.name = "cse", .result = "", .run = rewrite<cse>},
-    {.name = "hoist", .result = "", .run = rewrite<hoist>},
+    {.name = "hoist", .result = "", .run = hoist_all},
     {.name = "dce", .result = "simplified", .run = rewrite<dce>},
     {.name = "place", .result = "placed", .run = place_all},
     {.name = "propagate", .result = "propagated", .run = propagate_all},
@@ -91,7 +99,7 @@ const Stage* stage_named(std::string_view name) {
 std::span<const Stage> all_stages() { return kStages; }
 
 void run_stages(Compilation& program, std::string_view first, std::string_view last,
-                FunctionRef<void(const Stage&, const Graph&)> watch) {
+                FunctionRef<void(const Stage&, const GraphPtr&)> watch) {
   for (const Stage* stage = stage_named(first); stage <= stage_named(last); ++stage) {
     stage->run(program);
     watch(*stage, program.graph);
@@ -99,7 +107,7 @@ void run_stages(Compilation& program, std::string_view first, std::string_view l
 }
 
 void run_stages(Compilation& program, std::string_view first, std::string_view last) {
-  run_stages(program, first, last, [](const Stage&, const Graph&) {});
+  run_stages(program, first, last, [](const Stage&, const GraphPtr&) {});
 }
 
 }  // namespace shoal

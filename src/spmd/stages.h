@@ -14,7 +14,7 @@ namespace shoal {
 
 /// A program on its way.
 struct Compilation {
-  Graph graph;
+  GraphPtr graph;  ///< That of the last stage; others may keep it.
   Placing placing = {};
   /// If the graph is a body whose arguments are shards that lie somewhere already. `placing` needs no more than the
   /// grid then.
@@ -35,7 +35,7 @@ std::span<const Stage> all_stages();
 
 /// Runs those from `first` to `last`, which are stages' names. `watch` gets to see the graph after each.
 void run_stages(Compilation& program, std::string_view first, std::string_view last,
-                FunctionRef<void(const Stage&, const Graph&)> watch);
+                FunctionRef<void(const Stage&, const GraphPtr&)> watch);
 void run_stages(Compilation& program, std::string_view first, std::string_view last);
 
 }  // namespace shoal

@@ -34,11 +34,12 @@ TEST(Stages, AreInOrder) {
 }
 
 TEST(Stages, RunFromOneToAnother) {
-  Compilation program{.graph = parse_graph(kTraced, find_op)};
+  Compilation program{.graph = std::make_shared<const Graph>(parse_graph(kTraced, find_op))};
   std::vector<std::string> names;
-  run_stages(program, "inline_calls", "dce", [&](const Stage& stage, const Graph&) { names.emplace_back(stage.name); });
+  run_stages(program, "inline_calls", "dce",
+             [&](const Stage& stage, const GraphPtr&) { names.emplace_back(stage.name); });
   EXPECT_THAT(names, ElementsAre("inline_calls", "simplify", "cse", "hoist", "dce"));
-  EXPECT_EQ(to_text(program.graph), R"(graph "f"(%0: f32[8]) {
+  EXPECT_EQ(to_text(*program.graph), R"(graph "f"(%0: f32[8]) {
   %1: f32[8] = sin(%0)
   %2: f32[8] = add(%1, %1)
   return %2
@@ -49,12 +50,12 @@ TEST(Stages, RunFromOneToAnother) {
 TEST(Stages, LeadAProgramToItsDevices) {
   set_num_cpu_devices(8);
   const Mesh mesh({devices()[0], devices()[1]}, {2}, {"x"});
-  Compilation program{.graph = parse_graph(kTraced, find_op),
+  Compilation program{.graph = std::make_shared<const Graph>(parse_graph(kTraced, find_op)),
                       .placing = {.inputs = {{.sharding = NamedSharding(mesh, P("x")), .label = "x"}},
                                   .outputs = std::vector<OutputSpec>(1)},
                       .fuse = [](Graph graph) { return graph; }};
   run_stages(program, "inline_calls", "fuse");
-  EXPECT_EQ(to_text(program.graph), R"(on mesh("x"=2; devices 0, 1)
+  EXPECT_EQ(to_text(*program.graph), R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[4] varying(x) of [8] @[x]) {
   %1: f32[4] varying(x) of [8] @[x] = sin(%0)
   %2: f32[4] varying(x) of [8] @[x] = add(%1, %1)

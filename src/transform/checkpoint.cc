@@ -180,7 +180,7 @@ class Recomputation {
     for (const ValueId id : wanted) need(id);
     std::vector<Eqn> eqns;  // Those that run again, the last one first, with values of the graph.
     for (std::size_t i = num_eqns_; i-- > 0;) {
-      const std::vector<ValueId>& outputs = kept_.eqns[i].outputs;
+      const ValueIds& outputs = kept_.eqns[i].outputs;
       if (std::ranges::any_of(outputs, [&](ValueId id) { return needed_[slot(id)]; })) eqns.push_back(run_again(i));
     }
     for (auto eqn = eqns.rbegin(); eqn != eqns.rend(); ++eqn) {
@@ -279,7 +279,7 @@ class Recomputation {
     const std::vector<Type> operands = kept_.types(eqn.inputs);
     const std::vector<Type> results =
         eqn.op->infer({.op = *eqn.op, .inputs = operands, .attrs = eqn.attrs, .axes = kept_.axes, .where = eqn.where});
-    std::vector<ValueId> all = eqn.inputs;
+    ValueIds all = eqn.inputs;
     for (std::size_t k = eqn.outputs.size(); k < results.size(); ++k) {
       const ValueId further = kept_.add_value(results[k]);
       known_.resize(kept_.values.size());

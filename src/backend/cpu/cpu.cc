@@ -1,4 +1,6 @@
 // The back end that fuses and compiles.
+#include <utility>
+
 #include "backend/backend.h"
 #include "backend/cpu/fuse.h"
 #include "backend/cpu/kernels.h"
@@ -14,7 +16,7 @@ class CpuBackend final : public Backend {
   AddressSpace& address_space(const Device&, MemoryKind kind) const override { return host_space(kind); }
 
   using Backend::fuse;
-  Graph fuse(Graph graph, FusionGoal goal) const override { return cpu::fuse_loops(graph, goal); }
+  Graph fuse(Graph graph, FusionGoal goal) const override { return cpu::fuse_loops(std::move(graph), goal); }
 
   std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
     return cpu::make_kernel(graph, eqn);

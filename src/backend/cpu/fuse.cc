@@ -1,7 +1,8 @@
 #include "backend/cpu/fuse.h"
 
 #include <algorithm>
-#include <map>
+#include <boost/container/flat_map.hpp>
+#include <boost/container/flat_set.hpp>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -13,10 +14,12 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/loops/loop_shape.h"
 #include "backend/cpu/loops/lower.h"
+#include "backend/cpu/merged_nodes.h"
 #include "backend/cpu/moves/item_kernels.h"
 #include "backend/cpu/moves/move_kernels.h"
 #include "backend/cpu/products/fused_product.h"
 #include "base/check.h"
+#include "base/sort_unique.h"
 #include "ops/builder.h"
 #include "ops/elementwise.h"
 #include "ops/eqn_cost.h"
@@ -37,7 +40,7 @@ constexpr std::size_t kMostNodesOfShortOnes = 16;
 // The group with the views, constants and positions that it reads through, in order.
 std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const Eqn*>& producers,
                                    const std::vector<std::size_t>& group) {
-  std::set<const Eqn*> all;  // Equations lie in one array, so that their addresses are in order.
+  boost::container::flat_set<const Eqn*> all;  // Equations lie in one array, so that their addresses are in order.
   const auto add = [&](auto&& self, ValueId id) -> void {
     const Eqn* producer = producers[slot(id)];
     if (producer == nullptr) return;
@@ -54,7 +57,7 @@ std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const E
 
 // What the equations need and do not make, each once, in the order of their first uses.
 std::vector<ValueId> operands_of(const std::vector<const Eqn*>& eqns) {
-  std::set<ValueId> known;
+  boost::container::flat_set<ValueId> known;
   for (const Eqn* eqn : eqns) known.insert(eqn->outputs.begin(), eqn->outputs.end());
   std::vector<ValueId> operands;
   for (const Eqn* eqn : eqns) {
@@ -87,33 +90,36 @@ Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const st
   return body;
 }
 
-// The equation that computes what those give, where the last one stands.
-Eqn fusion_of(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
-  Eqn fused{.op = &op_named("fusion"),
-            .attrs = {},
-            .inputs = operands_of(eqns),
-            .outputs = results,
-            .where = eqns.back()->where};
-  fused.attrs.set("body", GraphAttr{std::make_shared<const Graph>(subgraph(graph, eqns, results))});
-  return fused;
+// The equation that computes what those give, by a body of them, where the last one stands.
+Eqn fusion_of(const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results, GraphPtr body) {
+  return {.op = &op_named("fusion"),
+          .attrs = {{"body", GraphAttr{std::move(body)}}},
+          .inputs = operands_of(eqns),
+          .outputs = results,
+          .where = eqns.back()->where};
 }
 
-// The greatest of the values given for the positions up to one. Values only grow.
-class PrefixMaximum {
+// The bodies of fusions: one for all that are equal.
+class Bodies {
  public:
-  explicit PrefixMaximum(std::size_t positions) : greatest_(positions + 1) {}
+  struct Body {
+    GraphPtr graph;
+    std::optional<bool> follows_product = {};
+  };
 
-  void raise(std::size_t position, std::size_t value) {
-    for (std::size_t i = position + 1; i < greatest_.size(); i += i & -i) greatest_[i] = std::max(greatest_[i], value);
-  }
-  std::size_t up_to(std::size_t position) const {
-    std::size_t value = 0;
-    for (std::size_t i = position + 1; i > 0; i -= i & -i) value = std::max(value, greatest_[i]);
-    return value;
+  // The graph must outlive this, and stay as it is.
+  Bodies(const Graph& graph, GroupStructures& structures) : graph_(graph), structures_(structures) {}
+
+  Body& of(const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
+    const auto [found, is_new] = bodies_.try_emplace(structures_.of(eqns, results));
+    if (is_new) found->second.graph = std::make_shared<const Graph>(subgraph(graph_, eqns, results));
+    return found->second;
   }
 
  private:
-  std::vector<std::size_t> greatest_;  // A tree of Fenwick's.
+  const Graph& graph_;
+  GroupStructures& structures_;
+  GroupStructures::Map<Body> bodies_;
 };
 
 // What it means for memory that something is computed later than it could be.
@@ -177,33 +183,8 @@ class Grouping {
       : graph_(graph),
         producers_(producers_of(graph)),
         structures_(graph, producers_),
-        node_of_(graph.eqns.size()),
-        ends_(graph.eqns.size()),
-        visited_(graph.eqns.size(), 0) {
-    for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
-      node_of_[i] = i;
-      ends_.raise(i, i);
-    }
+        nodes_(needs_of(graph, producers_)) {
     if (goal == Backend::FusionGoal::kMemory) waiting_.emplace(graph, producers_);
-    members_.resize(graph.eqns.size());
-    before_.resize(graph.eqns.size());
-    std::size_t last_ordered = kNone;
-    for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
-      const Eqn& eqn = graph.eqns[i];
-      members_[i] = {i};
-      std::set<std::size_t> sources;
-      const bool is_read_through = is_loop_op(graph, eqn);
-      for (ValueId id : eqn.inputs) {
-        const ValueId source = is_read_through ? seen_through(graph, producers_, id).source : id;
-        if (const Eqn* producer = producers_[slot(source)]) sources.insert(index_of(producer));
-      }
-      // What others see happens in the order of the program.
-      if (eqn.op->op_class != OpClass::kCompute) {
-        if (last_ordered != kNone) sources.insert(last_ordered);
-        last_ordered = i;
-      }
-      before_[i].assign(sources.begin(), sources.end());
-    }
   }
 
   void run() {
@@ -215,13 +196,14 @@ class Grouping {
   // The members of each group, in order.
   std::vector<std::vector<std::size_t>> groups() {
     std::vector<std::vector<std::size_t>> found;
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      if (node_of_[i] != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
-      if (can_be_stored(members_[i])) {
-        found.push_back(members_[i]);
+    for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
+      if (nodes_.node_of(i) != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
+      const std::vector<std::size_t>& members = nodes_.members(i);
+      if (can_be_stored(members)) {
+        found.push_back(members);
         continue;
       }
-      for (std::size_t member : members_[i]) {
+      for (std::size_t member : members) {
         if (can_be_stored({member})) found.push_back({member});
       }
     }
@@ -231,45 +213,63 @@ class Grouping {
   const std::vector<const Eqn*>& producers() const { return producers_; }
   // If little memory is the goal.
   const std::optional<Waiting>& waiting() const { return waiting_; }
-  std::size_t index_of(const Eqn* eqn) const { return static_cast<std::size_t>(eqn - graph_.eqns.data()); }
+  GroupStructures& structures() { return structures_; }
 
  private:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  // The equations that each one needs, views being seen through.
+  static MergedNodes::Needs needs_of(const Graph& graph, const std::vector<const Eqn*>& producers) {
+    MergedNodes::Needs needs(graph.eqns.size());
+    std::optional<std::size_t> last_ordered;
+    for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
+      const Eqn& eqn = graph.eqns[i];
+      auto& sources = needs[i];
+      const bool is_read_through = is_loop_op(graph, eqn);
+      for (ValueId id : eqn.inputs) {
+        const Eqn* producer = producers[slot(id)];
+        if (is_read_through && producer != nullptr) {
+          producer = producers[slot(seen_through(graph, producers, id).source)];
+        }
+        if (producer != nullptr) sources.push_back(static_cast<std::size_t>(producer - graph.eqns.data()));
+      }
+      // What others see happens in the order of the program.
+      if (eqn.op->op_class != OpClass::kCompute) {
+        if (last_ordered) sources.push_back(*last_ordered);
+        last_ordered = i;
+      }
+      sort_unique(sources);
+    }
+    return needs;
+  }
 
   // Puts equation i into the group it reads most bytes of, and those it reads fewer of into the same, as far as one
   // loop computes them all.
   void join(std::size_t i) {
-    std::map<std::size_t, std::size_t> bytes;  // Read from each group.
-    for (std::size_t source : before_[i]) {
+    boost::container::flat_map<std::size_t, std::size_t> bytes;  // Read from each group.
+    for (std::size_t source : nodes_.needs()[i]) {
       const Eqn& producer = graph_.eqns[source];
       if (!is_loop_op(graph_, producer)) continue;
       const Type& type = graph_.type(producer.outputs[0]);
-      bytes[node_of_[source]] += static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype);
+      bytes[nodes_.node_of(source)] += static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype);
     }
     std::vector<std::pair<std::size_t, std::size_t>> order;  // Bytes and node.
     for (const auto& [node, read] : bytes) order.emplace_back(read, node);
     std::ranges::sort(order, [](const auto& a, const auto& b) {
       return a.first != b.first ? a.first > b.first : a.second < b.second;
     });
-    for (const auto& entry : order) merge(node_of_[entry.second], node_of_[i]);
+    for (const auto& entry : order) merge(nodes_.node_of(entry.second), nodes_.node_of(i));
   }
 
   void merge(std::size_t a, std::size_t b) {
     if (a == b) return;
-    std::vector<std::size_t> all = members_[a];
-    all.insert(all.end(), members_[b].begin(), members_[b].end());
+    std::vector<std::size_t> all = nodes_.members(a);
+    all.insert(all.end(), nodes_.members(b).begin(), nodes_.members(b).end());
     std::ranges::sort(all);
     if (all.size() > kMostEqns || !alike(all) || !may_grow_to(all, a, b) || makes_wait(a, b)) return;
-    if (!is_one_loop(all) || has_way_round(a, b, all)) return;
-    const std::size_t node = std::min(a, b);
-    for (std::size_t member : all) node_of_[member] = node;
-    ends_.raise(all.front(), all.back());
-    members_[node == a ? b : a].clear();
-    members_[node] = std::move(all);
+    if (is_one_loop(all)) nodes_.merge(a, b);
   }
 
   bool may_grow_to(const std::vector<std::size_t>& all, std::size_t a, std::size_t b) const {
-    std::set<ValueId> values;
+    boost::container::flat_set<ValueId> values;
     for (std::size_t i : all) values.insert(graph_.eqns[i].inputs.begin(), graph_.eqns[i].inputs.end());
     if (values.size() <= kMostValuesOfShortLoops) return true;
     if (std::ranges::any_of(all, [&](std::size_t i) { return graph_.eqns[i].op->reduces.has_value(); })) return false;
@@ -278,8 +278,9 @@ class Grouping {
 
   bool makes_wait(std::size_t a, std::size_t b) const {
     if (!waiting_) return false;
-    const auto& [first, last] = std::minmax(
-        members_[a], members_[b], [](const auto& one, const auto& other) { return one.back() < other.back(); });
+    const auto& [first, last] =
+        std::minmax(nodes_.members(a), nodes_.members(b),
+                    [](const auto& one, const auto& other) { return one.back() < other.back(); });
     const auto others = std::ranges::count_if(last, [&](std::size_t i) { return i > first.back(); }) - 1;
     return waiting_->costs_memory(first, last.back(), static_cast<std::size_t>(others));
   }
@@ -287,7 +288,7 @@ class Grouping {
   // Whether what a node computes of an element is little.
   bool is_short(std::size_t node) const {
     std::size_t count = 0;
-    for (std::size_t i : members_[node]) {
+    for (std::size_t i : nodes_.members(node)) {
       const Eqn& eqn = graph_.eqns[i];
       std::vector<Dtype> dtypes;
       for (ValueId id : eqn.inputs) dtypes.push_back(graph_.type(id).dtype);
@@ -328,8 +329,8 @@ class Grouping {
 
   LoopFacts look_at(const std::vector<std::size_t>& eqns) const {
     std::vector<const Eqn*> pointers;
-    std::set<ValueId> operands;
-    std::set<ValueId> made;
+    boost::container::flat_set<ValueId> operands;
+    boost::container::flat_set<ValueId> made;
     for (std::size_t i : eqns) {
       pointers.push_back(&graph_.eqns[i]);
       made.insert(graph_.eqns[i].outputs[0]);
@@ -356,63 +357,21 @@ class Grouping {
     return plan && plan->operands.size() <= kMostArrays;
   }
 
-  // Whether all that a node needs ends before an equation, so that it does not need that one. What a node needs begins
-  // before the node ends.
-  bool needs_only_before(std::size_t node, std::size_t equation) const {
-    for (std::size_t end = members_[node].back(); end < equation;) {
-      const std::size_t next = ends_.up_to(end);
-      if (next == end) return true;
-      end = next;
-    }
-    return false;
-  }
-
-  // Whether something outside both nodes needs one of them and is needed by the other, or by the same.
-  bool has_way_round(std::size_t a, std::size_t b, const std::vector<std::size_t>& members) {
-    ++visit_;
-    std::vector<std::size_t> open;
-    const auto look = [&](std::size_t source) {
-      const std::size_t node = node_of_[source];
-      if (visited_[node] == visit_ || needs_only_before(node, members.front())) return;
-      visited_[node] = visit_;
-      open.push_back(node);
-    };
-    for (std::size_t member : members) {
-      for (std::size_t source : before_[member]) {
-        if (node_of_[source] != a && node_of_[source] != b) look(source);
-      }
-    }
-    while (!open.empty()) {
-      const std::size_t node = open.back();
-      open.pop_back();
-      if (node == a || node == b) return true;
-      for (std::size_t member : members_[node]) {
-        for (std::size_t source : before_[member]) look(source);
-      }
-    }
-    return false;
-  }
-
   const Graph& graph_;
   std::vector<const Eqn*> producers_;
   std::optional<Waiting> waiting_;
   GroupStructures structures_;
   GroupStructures::Map<LoopFacts> facts_;
-  std::vector<std::size_t> node_of_;               // Of each equation.
-  std::vector<std::vector<std::size_t>> members_;  // Of each node, in order.
-  std::vector<std::vector<std::size_t>> before_;   // The equations that each one needs, views being seen through.
-  PrefixMaximum ends_;                             // Where nodes end that begin up to an equation.
-  std::vector<int> visited_;
-  int visit_ = 0;
+  MergedNodes nodes_;
 };
 
 // Equations in an order in which each follows what it needs, as near to the given one as that allows; collectives and
 // effects keep theirs.
 std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, Eqn>> eqns) {
-  std::unordered_map<ValueId, std::size_t> maker;
+  std::vector<std::size_t> maker(graph.values.size(), eqns.size());
   std::ranges::sort(eqns, {}, [](const auto& entry) { return entry.first; });
   for (std::size_t i = 0; i < eqns.size(); ++i) {
-    for (ValueId id : eqns[i].second.outputs) maker[id] = i;
+    for (ValueId id : eqns[i].second.outputs) maker[slot(id)] = i;
   }
   std::vector<std::vector<std::size_t>> after(eqns.size());
   std::vector<std::size_t> missing(eqns.size(), 0);
@@ -423,7 +382,7 @@ std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, 
       ++missing[i];
     };
     for (ValueId id : eqns[i].second.inputs) {
-      if (const auto found = maker.find(id); found != maker.end()) needs(found->second);
+      if (maker[slot(id)] != eqns.size()) needs(maker[slot(id)]);
     }
     if (eqns[i].second.op->op_class != OpClass::kCompute) {
       if (last_ordered != eqns.size()) needs(last_ordered);
@@ -435,6 +394,7 @@ std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, 
     if (missing[i] == 0) ready.push(i);
   }
   std::vector<Eqn> result;
+  result.reserve(eqns.size());
   while (!ready.empty()) {
     const std::size_t next = ready.top();
     ready.pop();
@@ -452,7 +412,7 @@ std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, 
 // then, or if there are several results, which a loop on its own writes over what it reads.
 const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& producers, const std::vector<int>& uses,
                           const std::vector<std::size_t>& group, const std::vector<const Eqn*>& body,
-                          const std::vector<ValueId>& results, const std::optional<Waiting>& waiting) {
+                          const std::vector<ValueId>& results, const std::optional<Waiting>& waiting, Bodies& bodies) {
   if (waiting && results.size() > 1) return nullptr;
   const Value& made = graph.value(graph.eqns[group[0]].outputs[0]);
   for (std::size_t i : group) {
@@ -475,10 +435,22 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
       if (waiting && waiting->costs_memory({number}, group.back(), static_cast<std::size_t>(others))) continue;
       std::vector<const Eqn*> all = {product};
       all.insert(all.end(), body.begin(), body.end());
-      if (plan_after_product(subgraph(graph, all, results))) return product;
+      Bodies::Body& joint = bodies.of(all, results);
+      if (!joint.follows_product) joint.follows_product = plan_after_product(*joint.graph).has_value();
+      if (*joint.follows_product) return product;
     }
   }
   return nullptr;
+}
+
+// The equations, with those at some places replaced, without those that are taken.
+std::vector<Eqn> with_replaced(const std::vector<Eqn>& eqns, std::vector<std::pair<std::size_t, Eqn>> made,
+                               const std::set<const Eqn*>& taken) {
+  std::vector<Eqn> result = eqns;
+  for (auto& [place, eqn] : made) result[place] = std::move(eqn);
+  std::size_t next = 0;
+  std::erase_if(result, [&](const Eqn&) { return taken.contains(&eqns[next++]); });
+  return result;
 }
 
 // The kind of reduction that combining two elements by this op is.
@@ -495,8 +467,9 @@ class Combiner {
  public:
   explicit Combiner(const Graph& graph) : graph_(graph), producers_(producers_of(graph)), uses_(count_uses(graph)) {}
 
-  Graph run() {
-    Graph result = graph_;
+  // The equations anew, if any was combined.
+  std::optional<std::vector<Eqn>> run() {
+    std::vector<std::pair<std::size_t, Eqn>> made;
     for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
       const Eqn& eqn = graph_.eqns[i];
       const std::optional<ReduceKind> kind = kind_of_combining(*eqn.op);
@@ -505,14 +478,13 @@ class Combiner {
         const Eqn* reduction = producers_[slot(eqn.inputs[side])];
         const ValueId array = eqn.inputs[1 - side];
         if (reduction == nullptr || !fits(*reduction, *kind, array, eqn.outputs[0])) continue;
-        result.eqns[i] = combined(*reduction, array, eqn);
+        made.emplace_back(i, combined(*reduction, array, eqn));
         taken_.insert(reduction);
         break;
       }
     }
-    std::size_t next = 0;
-    std::erase_if(result.eqns, [&](const Eqn&) { return taken_.contains(&graph_.eqns[next++]); });
-    return result;
+    if (made.empty()) return std::nullopt;
+    return with_replaced(graph_.eqns, std::move(made), taken_);
   }
 
  private:
@@ -562,19 +534,21 @@ bool has_all_positions(const Graph& graph, const Eqn& gather) {
 
 // Items that are gathered and then transposed, as the fusion that writes them where they end. Loops that read through
 // the transposition do without.
-Graph placed_gathers(const Graph& graph) {
+std::optional<std::vector<Eqn>> placed_gathers(const Graph& graph) {
+  if (std::ranges::none_of(graph.eqns, is_gather)) return std::nullopt;
   const std::vector<const Eqn*> producers = producers_of(graph);
   const std::vector<int> uses = count_uses(graph);
-  std::set<ValueId> read_through;
+  std::vector<bool> read_through(graph.values.size(), false);
   for (const Eqn& eqn : graph.eqns) {
-    if (is_loop_op(graph, eqn) || is_view(graph, eqn)) read_through.insert(eqn.inputs.begin(), eqn.inputs.end());
+    if (!is_loop_op(graph, eqn) && !is_view(graph, eqn)) continue;
+    for (ValueId id : eqn.inputs) read_through[slot(id)] = true;
   }
-  Graph result = graph;
+  std::vector<std::pair<std::size_t, Eqn>> made_again;
   std::set<const Eqn*> taken;
   for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
     const Eqn& transpose = graph.eqns[i];
     const bool transposes = only_moves(*transpose.op) && transpose.attrs.find_as<Dims>("perm") != nullptr;
-    if (!transposes || (is_view(graph, transpose) && read_through.contains(transpose.outputs[0]))) continue;
+    if (!transposes || (is_view(graph, transpose) && read_through[slot(transpose.outputs[0])])) continue;
     const ValueId items = transpose.inputs[0];
     const Eqn* gather = producers[slot(items)];
     if (gather == nullptr || !is_gather(*gather) || uses[slot(items)] != 1) continue;
@@ -582,17 +556,19 @@ Graph placed_gathers(const Graph& graph) {
     const Value& moved = graph.value(transpose.outputs[0]);
     if (made.varying != moved.varying || made.type.memory != moved.type.memory) continue;
     if (!has_all_positions(graph, *gather) || !places_items(graph, *gather, transpose)) continue;
-    result.eqns[i] = fusion_of(graph, {gather, &transpose}, transpose.outputs);
+    const std::vector<const Eqn*> both = {gather, &transpose};
+    const std::vector<ValueId> results = transpose.outputs;
+    made_again.emplace_back(i, fusion_of(both, results, std::make_shared<const Graph>(subgraph(graph, both, results))));
     taken.insert(gather);
   }
-  std::size_t next = 0;
-  std::erase_if(result.eqns, [&](const Eqn&) { return taken.contains(&graph.eqns[next++]); });
-  return result;
+  if (made_again.empty()) return std::nullopt;
+  return with_replaced(graph.eqns, std::move(made_again), taken);
 }
 
-Graph fused_loops(const Graph& graph, Backend::FusionGoal goal) {
+std::vector<Eqn> fused_loops(const Graph& graph, Backend::FusionGoal goal) {
   Grouping grouping(graph, goal);
   grouping.run();
+  Bodies known_bodies(graph, grouping.structures());
   const std::vector<std::vector<std::size_t>> groups = grouping.groups();
 
   // What is used by equations outside the group of its maker, with the views that those read through; an equation on
@@ -628,8 +604,8 @@ Graph fused_loops(const Graph& graph, Backend::FusionGoal goal) {
       if (is_used[slot(id)]) results.push_back(id);
     }
     if (results.empty()) continue;
-    if (const Eqn* product =
-            product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results, grouping.waiting())) {
+    if (const Eqn* product = product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results,
+                                            grouping.waiting(), known_bodies)) {
       bodies[g].insert(bodies[g].begin(), product);
       absorbed.insert(product);
     }
@@ -637,18 +613,19 @@ Graph fused_loops(const Graph& graph, Backend::FusionGoal goal) {
       eqns.emplace_back(groups[g].back(), last);
       continue;
     }
-    eqns.emplace_back(groups[g].back(), fusion_of(graph, bodies[g], results));
+    eqns.emplace_back(groups[g].back(), fusion_of(bodies[g], results, known_bodies.of(bodies[g], results).graph));
   }
   std::erase_if(eqns, [&](const auto& entry) { return absorbed.contains(&graph.eqns[entry.first]); });
-  Graph result = graph;
-  result.eqns = ordered(graph, std::move(eqns));
-  return result;
+  return ordered(graph, std::move(eqns));
 }
 
 }  // namespace
 
-Graph fuse_loops(const Graph& graph, Backend::FusionGoal goal) {
-  return fused_loops(placed_gathers(Combiner(graph).run()), goal);
+Graph fuse_loops(Graph graph, Backend::FusionGoal goal) {
+  if (std::optional<std::vector<Eqn>> combined = Combiner(graph).run()) graph.eqns = *std::move(combined);
+  if (std::optional<std::vector<Eqn>> placed = placed_gathers(graph)) graph.eqns = *std::move(placed);
+  graph.eqns = fused_loops(graph, goal);
+  return graph;
 }
 
 }  // namespace shoal::cpu

@@ -13,6 +13,6 @@ namespace shoal::cpu {
 ///
 /// For memory's sake nothing is joined that makes more bytes wait than it saves: a sum of many values takes in each
 /// when it is there, and a product is not followed by a loop whose results could else be written over what that reads.
-Graph fuse_loops(const Graph& graph, Backend::FusionGoal goal = Backend::FusionGoal::kTime);
+Graph fuse_loops(Graph graph, Backend::FusionGoal goal = Backend::FusionGoal::kTime);
 
 }  // namespace shoal::cpu

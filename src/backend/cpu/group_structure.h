@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/eqn_classes.h"
 #include "ir/graph.h"
 
 namespace shoal::cpu {
@@ -26,41 +27,22 @@ class GroupStructures {
   GroupStructures(const Graph& graph, const std::vector<const Eqn*>& producers)
       : graph_(graph),
         producers_(producers),
-        class_of_value_(graph.values.size()),
-        class_of_eqn_(graph.eqns.size()),
+        classes_(graph),
         number_(graph.values.size()),
         visit_of_(graph.values.size()) {}
 
   /// Of equations, in their order, with the views and constants that they read through.
   Structure of(const std::vector<std::size_t>& group);
+  /// Of these equations alone, in their order, of which `results` are needed.
+  Structure of(std::span<const Eqn* const> eqns, std::span<const ValueId> results);
 
  private:
-  struct HashValue {
-    std::size_t operator()(const Value* value) const;
-  };
-  struct EqualValues {
-    bool operator()(const Value* a, const Value* b) const;
-  };
-  struct EqnKey {
-    const Eqn* eqn;
-    std::vector<std::uint32_t> values;  // The classes of operands and results.
-    bool operator==(const EqnKey& other) const;
-  };
-  struct HashEqn {
-    std::size_t operator()(const EqnKey& key) const;
-  };
-
-  std::uint32_t class_of(ValueId id);
-  std::uint32_t class_of(const Eqn& eqn);
   void add(const Eqn& eqn, Structure& structure);
   void use(ValueId id, Structure& structure);
 
   const Graph& graph_;
   const std::vector<const Eqn*>& producers_;
-  std::unordered_map<const Value*, std::uint32_t, HashValue, EqualValues> values_;
-  std::unordered_map<EqnKey, std::uint32_t, HashEqn> eqns_;
-  std::vector<std::uint32_t> class_of_value_;  // 0 where it was not asked for.
-  std::vector<std::uint32_t> class_of_eqn_;
+  EqnClasses classes_;
   // The values of the group that is looked at, by their first appearance.
   std::vector<std::uint32_t> number_;
   std::vector<std::uint32_t> visit_of_;

@@ -84,7 +84,7 @@ Array gamma_of_one(const Array& key, const Array& a, bool in_logs) {
 // Keys of their own for the elements of an array, split over devices as these are.
 Array keys_for(const Array& key, const Array& a) {
   const Array keys = split_key(key, a.shape());
-  const std::optional<ExplicitAxes>& axes = detail::impl_of(a).type.explicit_axes;
+  const Shared<ExplicitAxes>& axes = detail::impl_of(a).type.explicit_axes;
   if (!axes) return keys;
   return reshard(keys, NamedSharding(axes->mesh, spec_of(*axes), {}, Caller::line()));
 }

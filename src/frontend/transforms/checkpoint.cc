@@ -78,7 +78,7 @@ class Asking {
       map_bodies(eqn, [&](const Graph& body) { return named(body); });
       const bool computes = eqn.op->op_class == OpClass::kCompute || eqn.op->op_class == OpClass::kCollective;
       const bool is_asked = (computes || given_name(eqn) != nullptr) && !eqn.inputs.empty();
-      const std::vector<ValueId> outputs = eqn.outputs;
+      const ValueIds outputs = eqn.outputs;
       const SourceLocation where = eqn.where;
       SaveDecision decision = false;
       if (is_asked) {

@@ -63,7 +63,7 @@ auto as_they_came(const std::vector<Type>& types, std::size_t carries) {
       leaves[i] = varying_over(leaves[i], of_vmap(types[i].varying));
       const Type& went = impl_of(leaves[i]).type;
       if (went.explicit_axes == types[i].explicit_axes || !is_unsplit(went) || !is_unsplit(types[i])) continue;
-      if (const std::optional<ExplicitAxes>& axes = types[i].explicit_axes) {
+      if (const Shared<ExplicitAxes>& axes = types[i].explicit_axes) {
         const NamedSharding whole(axes->mesh, P(), {}, Caller::line());
         leaves[i] = bind_one("sharding_constraint", {{"sharding", whole}}, {leaves[i]});
       } else {

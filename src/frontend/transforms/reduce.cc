@@ -208,7 +208,7 @@ Body computation_of(const std::string& name, const Reduced& reduced, const Trace
       Type type = impl_of(x).type;
       type.shape.clear();
       type.weak = false;
-      if (type.explicit_axes) type.explicit_axes->dims.clear();
+      if (type.explicit_axes) type.explicit_axes.edit([](ExplicitAxes& axes) { axes.dims.clear(); });
       types.push_back(std::move(type));
     }
   }

@@ -62,7 +62,7 @@ MappedSplit explicit_split(const CallArguments& arguments, const std::vector<May
 // An array that is the same in all places of `dim`, split as what is mapped.
 Array split_over(const Array& array, std::size_t dim, const MappedSplit& split) {
   const Type& type = impl_of(array).type;
-  const std::optional<ExplicitAxes> wanted = split_at(type, dim, split, Layer::bound_axes()).explicit_axes;
+  const Shared<ExplicitAxes> wanted = split_at(type, dim, split, Layer::bound_axes()).explicit_axes;
   if (!wanted || wanted == type.explicit_axes) return array;
   return reshard(array, NamedSharding(wanted->mesh, spec_of(*wanted), {}, Caller::line()));
 }

@@ -6,6 +6,7 @@
 #include "shoal/callable.h"
 #include "shoal/callback.h"
 #include "shoal/checkpoint.h"
+#include "shoal/checkpoints.h"
 #include "shoal/constraints.h"
 #include "shoal/control_flow.h"
 #include "shoal/convolution.h"

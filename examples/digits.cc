@@ -218,7 +218,7 @@ double train(const Settings& settings, const std::string& strategy, const Digits
     mean = 0;
     for (const Array& loss : losses) mean += loss.item<double>() / static_cast<double>(steps);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    log.add(epoch, {{"loss, " + strategy, mean}});
+    log.add(epoch, {{"loss_" + strategy, mean}});
     if (!speaks) continue;
     std::printf("\r%-9s %s epoch %3ld  loss %.6f  %8.0f digits/s", strategy.c_str(),
                 progress_bar(static_cast<double>(epoch) / static_cast<double>(settings.epochs)).c_str(),

@@ -159,7 +159,7 @@ def train(options, strategy, seen, unseen, mesh, log):
             of_epoch.append(loss)
         mean = float(np.mean([float(loss) for loss in of_epoch]))
         seconds = time.perf_counter() - begin
-        log.add(epoch + 1, **{f"loss, {strategy}": mean})
+        log.add(epoch + 1, **{f"loss_{strategy}": mean})
         if speaks:
             bar = progress_bar((epoch + 1) / options.epochs)
             rate = count * (epoch + 1) / seconds

@@ -33,6 +33,7 @@ constexpr float kInfinity = 1e30F;
 struct Settings {
   std::string mesh;  // Axes and their sizes; default: all devices along "data".
   std::string strategy = "dp";
+  std::int64_t microbatches = 4;  // Of a device's rows, in a pipeline.
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 8;
@@ -98,19 +99,26 @@ Array causal(const Array& q, const Array& k, const Array& v) {
   return nn::dot_product_attention(q, k, v, {.is_causal = true});
 }
 
+// How all layers of a stack run.
+using Runner = std::function<Array(const Layer& stack, const Array& x, const Array& positions)>;
+
 struct Parallel {
   Attention attend = causal;
   std::function<Array(const Array&)> constrain = [](const Array& x) { return x; };
 };
 
-// Logits [batch, T, kBytes] of tokens [batch, T].
-Array forward(const Gpt& gpt, const Array& tokens, const Parallel& parallel) {
-  const Array positions = arange(tokens.shape()[1]);
-  const auto one = [&](const Array& x, const Layer& layer) {
-    return std::pair(block(parallel.constrain(x), layer, positions, parallel.attend), Array(0));
+Runner one_after_the_other(const Parallel& parallel = {}) {
+  return [=](const Layer& stack, const Array& x, const Array& positions) {
+    const auto one = [&](const Array& y, const Layer& layer) {
+      return std::pair(block(parallel.constrain(y), layer, positions, parallel.attend), Array(0));
+    };
+    return lax::scan(one, parallel.constrain(x), stack).first;
   };
-  const Array x = parallel.constrain(nn::embed(gpt.embed, tokens));
-  return logits_of(gpt, lax::scan(one, x, gpt.layers).first);
+}
+
+// Logits [batch, T, kBytes] of tokens [batch, T].
+Array forward(const Gpt& gpt, const Array& tokens, const Runner& run) {
+  return logits_of(gpt, run(gpt.layers, nn::embed(gpt.embed, tokens), arange(tokens.shape()[1])));
 }
 
 // ---- Ring attention (Liu, Zaharia and Abbeel 2023): each device has a part of the sequence, and sees the keys and
@@ -149,7 +157,33 @@ Attention ring_attention(const Mesh& mesh, const PartitionSpec& rows) {
   return shard_map(attend, {.mesh = mesh, .in_specs = {rows, rows, rows}, .out_specs = rows});
 }
 
-// ---- Strategies: where each weight lies, and how the sequence is split.
+// ---- A pipeline (Huang et al. 2019, "GPipe"): each device has some of the layers, and microbatches go from one to the
+// next. While the first device has the third microbatch, the second one has the second.
+
+Runner pipeline(const Mesh& mesh, const PartitionSpec& rows, std::int64_t microbatches) {
+  const auto run = [=](const Layer& stack, const Array& x, const Array& positions) {
+    const int size = static_cast<int>(lax::axis_size("model"));
+    const Array stage = lax::axis_index("model");
+    Shape split = x.shape();
+    split[0] /= microbatches;
+    split.insert(split.begin(), microbatches);
+    const Array parts = lax::pcast(reshape(x, split), "model", "varying");
+    lax::Permutation on;
+    for (int i = 0; i + 1 < size; ++i) on.emplace_back(i, i + 1);
+    const auto tick = [&](const Array& arrived, const Array& t) {
+      const Array first = lax::dynamic_index_in_dim(parts, minimum(t, microbatches - 1), 0, false);
+      const Array done = one_after_the_other()(stack, where(equal(stage, 0), first, arrived), positions);
+      return std::pair(lax::ppermute(done, "model", on), done);
+    };
+    const Array done = lax::scan(tick, zeros_like(parts[0]), arange(microbatches + size - 1)).second;
+    // What the last device has made, for all.
+    const Array mine = lax::slice_in_dim(done, size - 1, microbatches + size - 1);
+    return reshape(lax::psum(where(equal(stage, size - 1), mine, 0), "model"), x.shape());
+  };
+  return shard_map(run, {.mesh = mesh, .in_specs = {P("model"), rows, P()}, .out_specs = rows});
+}
+
+// ---- Strategies: where each weight lies, and how layers run.
 
 const std::map<std::string, std::map<std::string, PartitionSpec>> kSpecs = {
     {"dp", {}},
@@ -166,7 +200,14 @@ const std::map<std::string, std::map<std::string, PartitionSpec>> kSpecs = {
       {".layers.out", P(none, "model")},
       {".layers.up", P(none, none, "model")},
       {".layers.down", P(none, "model")}}},
-    {"ring", {}}};
+    {"ring", {}},
+    {"pipeline",
+     {{".layers.norm1", P("model")},
+      {".layers.qkv", P("model")},
+      {".layers.out", P("model")},
+      {".layers.norm2", P("model")},
+      {".layers.up", P("model")},
+      {".layers.down", P("model")}}}};
 
 Gpt placed(const Gpt& gpt, const std::string& strategy, const Mesh& mesh) {
   TreeDef def;
@@ -186,11 +227,14 @@ bool has_axis(const Mesh& mesh, const std::string& name) {
   return std::find(mesh.axis_names().begin(), mesh.axis_names().end(), name) != mesh.axis_names().end();
 }
 
-Parallel parallel_of(const std::string& strategy, const Mesh& mesh) {
-  if (strategy != "ring") return {};
-  const PartitionSpec rows = has_axis(mesh, "data") ? P("data", "model") : P(none, "model");
+Runner runner_of(const Settings& s, const Mesh& mesh) {
+  const bool has_data = has_axis(mesh, "data");
+  if (s.strategy == "pipeline") return pipeline(mesh, has_data ? P("data") : P(), s.microbatches);
+  if (s.strategy != "ring") return one_after_the_other();
+  const PartitionSpec rows = has_data ? P("data", "model") : P(none, "model");
   const NamedSharding split(mesh, rows);
-  return {ring_attention(mesh, rows), [=](const Array& x) { return lax::with_sharding_constraint(x, split); }};
+  return one_after_the_other({.attend = ring_attention(mesh, rows),
+                              .constrain = [=](const Array& x) { return lax::with_sharding_constraint(x, split); }});
 }
 
 // ---- Sampling, with a cache of keys and values: a token costs its own row.
@@ -236,13 +280,13 @@ Array sample(const Gpt& gpt, const Array& prompt, const Array& key, const Settin
 using Stepped = std::tuple<Gpt, optimizers::State, Array>;
 
 auto train_step(const Settings& s, const optimizers::GradientTransformation& optimizer, const Mesh& mesh) {
-  const Parallel parallel = parallel_of(s.strategy, mesh);
+  const Runner run = runner_of(s, mesh);
   const std::int64_t length = s.length;
   return [=](const Gpt& gpt, const optimizers::State& state, const Array& tokens, const Array& mask) -> Stepped {
     const auto loss_of = [&](const Gpt& g) {
       const Array inputs = lax::slice_in_dim(tokens, 0, length, 1, 1);
       const Array targets = lax::slice_in_dim(tokens, 1, length + 1, 1, 1);
-      const Array losses = nn::softmax_cross_entropy_with_integer_labels(forward(g, inputs, parallel), targets);
+      const Array losses = nn::softmax_cross_entropy_with_integer_labels(forward(g, inputs, run), targets);
       return nn::masked_mean(losses.mean(-1), mask);
     };
     const auto [loss, gradients] = value_and_grad(loss_of)(gpt);
@@ -351,9 +395,12 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app("Trains a small GPT on the bytes of a text.");
   app.add_option("--mesh", s.mesh, "axes and their sizes, as data=2,model=4; default: data=all devices");
-  app.add_option("--strategy", s.strategy)->check(CLI::IsMember({"dp", "fsdp", "tp", "ring"}))->capture_default_str();
+  app.add_option("--strategy", s.strategy)
+      ->check(CLI::IsMember({"dp", "fsdp", "tp", "ring", "pipeline"}))
+      ->capture_default_str();
   for (const auto& [name, number, what] :
-       {std::tuple("--layers", &s.layers, ""), std::tuple("--width", &s.width, ""), std::tuple("--heads", &s.heads, ""),
+       {std::tuple("--microbatches", &s.microbatches, "of a device's rows, in a pipeline"),
+        std::tuple("--layers", &s.layers, ""), std::tuple("--width", &s.width, ""), std::tuple("--heads", &s.heads, ""),
         std::tuple("--length", &s.length, "bytes of a sequence"),
         std::tuple("--batch", &s.batch, "sequences of all devices together"), std::tuple("--steps", &s.steps, "")}) {
     app.add_option(name, *number, what)->check(CLI::PositiveNumber)->capture_default_str();

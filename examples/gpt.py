@@ -71,16 +71,20 @@ def causal(q, k, v):
     return nn.dot_product_attention(q, k, v, is_causal=True), None
 
 
-def forward(params, tokens, attend=causal, constrain=lambda x: x):
-    """Logits [batch, T, BYTES] of tokens [batch, T]."""
-    positions = jnp.arange(tokens.shape[1])
+def one_after_the_other(stack, x, positions, attend=causal, constrain=lambda x: x):
+    """All layers of a stack."""
 
     def one(x, layer):
         x, _ = block(constrain(x), layer, positions, attend)
         return x, None
 
-    x, _ = lax.scan(one, constrain(layers.embed(params["embed"], tokens)), params["layers"])
-    return logits_of(params, x)
+    return lax.scan(one, constrain(x), stack)[0]
+
+
+def forward(params, tokens, run):
+    """Logits [batch, T, BYTES] of tokens [batch, T]; run(stack, x, positions) runs all layers."""
+    positions = jnp.arange(tokens.shape[1])
+    return logits_of(params, run(params["layers"], layers.embed(params["embed"], tokens), positions))
 
 
 # ---- Ring attention (Liu, Zaharia and Abbeel 2023): each device has a part of the sequence, and sees the keys and values
@@ -121,7 +125,32 @@ def ring_attention(mesh):
     return lambda q, k, v: (mapped(q, k, v), None)
 
 
-# ---- Strategies: where each weight lies, and how the sequence is split.
+# ---- A pipeline (Huang et al. 2019, "GPipe"): each device has some of the layers, and microbatches go from one to the
+# next. While the first device has the third microbatch, the second one has the second.
+
+
+def pipeline(mesh, microbatches):
+    size = mesh.shape["model"]
+    rows = P("data" if "data" in mesh.shape else None)
+
+    def run(stack, x, positions):
+        stage = lax.axis_index("model")
+        parts = lax.pcast(x.reshape(microbatches, -1, *x.shape[1:]), "model", to="varying")
+
+        def tick(arrived, t):
+            here = jnp.where(stage == 0, parts[jnp.minimum(t, microbatches - 1)], arrived)
+            done = one_after_the_other(stack, here, positions)
+            return lax.ppermute(done, "model", [(i, i + 1) for i in range(size - 1)]), done
+
+        _, done = lax.scan(tick, jnp.zeros_like(parts[0]), jnp.arange(microbatches + size - 1))
+        # What the last device has made, for all.
+        whole = lax.psum(jnp.where(stage == size - 1, done[size - 1 :], 0), "model")
+        return whole.reshape(x.shape)
+
+    return jax.shard_map(run, mesh=mesh, in_specs=(P("model"), rows, P()), out_specs=rows)
+
+
+# ---- Strategies: where each weight lies, and how layers run.
 
 SPECS = {
     "dp": {},
@@ -141,6 +170,7 @@ SPECS = {
         "down": P(None, "model"),
     },
     "ring": {},
+    "pipeline": dict.fromkeys(["norm1", "qkv", "out", "norm2", "up", "down"], P("model")),
 }
 
 
@@ -151,11 +181,15 @@ def shardings_of(strategy, mesh, params):
     return jax.tree.map_with_path(place, params)
 
 
-def attention_of(strategy, mesh):
-    if strategy != "ring":
-        return causal, lambda x: x
-    rows = NamedSharding(mesh, P("data" if "data" in mesh.shape else None, "model"))
-    return ring_attention(mesh), lambda x: lax.with_sharding_constraint(x, rows)
+def runner_of(options, mesh):
+    if options.strategy == "pipeline":
+        return pipeline(mesh, options.microbatches)
+    if options.strategy == "ring":
+        rows = NamedSharding(mesh, P("data" if "data" in mesh.shape else None, "model"))
+        return functools.partial(
+            one_after_the_other, attend=ring_attention(mesh),
+            constrain=lambda x: lax.with_sharding_constraint(x, rows))
+    return one_after_the_other
 
 
 # ---- Sampling, with a cache of keys and values: a token costs its own row.
@@ -199,10 +233,10 @@ def sample(params, prompt, count, heads, key):
 
 
 def train_step(options, optimizer, mesh):
-    attend, constrain = attention_of(options.strategy, mesh)
+    run = runner_of(options, mesh)
 
     def loss_of(params, tokens, mask):
-        logits = forward(params, tokens[:, :-1], attend, constrain)
+        logits = forward(params, tokens[:, :-1], run)
         losses = layers.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
         return layers.masked_mean(losses.mean(-1), mask)
 
@@ -223,6 +257,7 @@ def parse():
     parser = argparse.ArgumentParser(description="Trains a small GPT on the bytes of a text.")
     parser.add_argument("--mesh", default="", help="axes and their sizes, as data=2,model=4; default: data=all devices")
     parser.add_argument("--strategy", choices=SPECS, default="dp")
+    parser.add_argument("--microbatches", type=int, default=4, help="of a device's rows, in a pipeline")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--heads", type=int, default=8)

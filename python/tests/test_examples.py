@@ -78,3 +78,70 @@ def test_solve():
         assert float(lines[1].split()[-1]) < 1e-12 and float(lines[2].split()[-1]) < 1e-12
     # The same bits, whoever computes them.
     assert [line.split()[-1] for line in both[1:]] == [line.split()[-1] for line in alone[1:]]
+
+
+# ---- Training. tools/data.sh gets the data; C++ and Python print the same.
+
+ROOT = EXAMPLES.parent
+
+
+def programs(name):
+    """The example in Python and in C++."""
+    return {"python": [sys.executable, str(EXAMPLES / f"{name}.py")], "c++": [str(ROOT / "build/release/bin" / name)]}
+
+
+def trained(command, out, **more):
+    """What a program prints, without bars and speeds, and the columns of its table."""
+    done = subprocess.run(
+        [*command, "--out", str(out)], cwd=ROOT, env=environment(**more), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, *rows = Path(f"{out}.csv").read_text().splitlines()
+    columns = np.array([[float(x or "nan") for x in row.split(",")] for row in rows]).T
+    assert "<svg" in Path(f"{out}.svg").read_text() and "</html>" in Path(f"{out}.html").read_text()
+    return [line.split("\r")[-1] for line in done.stdout.split("\n")], dict(zip(header.split(","), columns))
+
+
+def test_digits(tmp_path):
+    for name, program in programs("digits").items():
+        printed, _ = trained([*program, "--epochs", "30"], tmp_path / "a", SHOAL_NUM_CPU_DEVICES="8")
+        accuracies = [line.split()[-1] for line in printed if "reads" in line]
+        assert len(accuracies) == 3 and all(float(a.rstrip("%")) >= 97 for a in accuracies), name
+        assert float(printed[-2].split()[-1]) < 1e-6  # Between jit, shard_map and pmap.
+
+
+def test_digits_by_a_convolutional_net_in_two_processes(tmp_path):
+    arguments = ["--model", "conv", "--epochs", "3"]
+    last = []
+    for program in programs("digits").values():
+        for before, devices in ([], "8"), ([tool(), *IN_TWO], "4"):
+            _, table = trained([*before, *program, *arguments], tmp_path / "a", SHOAL_NUM_CPU_DEVICES=devices)
+            last.append([column[~np.isnan(column)].tolist() for name, column in table.items()])
+    assert last[0] == last[1] == last[2] == last[3]  # The same bits in Python, in C++, in one process and in two.
+
+
+def gpt(program, out, mesh, strategy, *before):
+    small = ["--layers", "2", "--width", "64", "--length", "64", "--batch", "8", "--steps", "50", "--rate", "1e-3"]
+    command = [*before, *program, *small, "--mesh", mesh, "--strategy", strategy, "--sample", "20", "--microbatches", "2"]
+    printed, table = trained(command, out, SHOAL_NUM_CPU_DEVICES="4" if before else "8")
+    return printed, table["loss"]
+
+
+def test_gpt_learns_the_same_by_every_strategy(tmp_path):
+    python = programs("gpt")["python"]
+    _, alone = gpt(python, tmp_path / "a", "data=1", "dp")
+    assert len(alone) == 50 and alone[-1] < alone[0] - 1.5
+    for mesh, strategy in (
+        ("data=8", "dp"), ("data=8", "fsdp"), ("model=8", "tp"), ("data=2,model=4", "tp"), ("data=2,model=4", "ring"),
+        ("data=4,model=2", "pipeline"),
+    ):
+        _, losses = gpt(python, tmp_path / "a", mesh, strategy)
+        np.testing.assert_allclose(losses, alone, atol=2e-5, err_msg=f"{strategy} on {mesh}")
+
+
+def test_gpt_gives_the_same_bits_in_two_processes_and_in_both_languages(tmp_path):
+    runs = []
+    for program in programs("gpt").values():
+        for before in [], [tool(), *IN_TWO]:
+            printed, losses = gpt(program, tmp_path / "a", "data=2,model=4", "tp", *before)
+            runs.append((losses.tolist(), [line for line in printed if line.startswith("hacker")]))
+    assert runs[0] == runs[1] == runs[2] == runs[3]

@@ -216,7 +216,7 @@ class Scheduler {
     for (std::size_t i = 1; i < eqn.outputs.size(); ++i) {
       settle_shapes(eqn.outputs[i], collective.more_results()[i - 1]);
     }
-    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) add_operand(step, id, shapes_of(id).varying);
     }
     work.extras = schedule_.num_pointers;

@@ -1,4 +1,4 @@
-"""The first program of the README, in Python, prints what stands there."""
+"""The programs of the README, in Python, print what stands there."""
 
 import os
 import re
@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_first_program():
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    program = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    printed = re.search(r"```\n(\[\[ 1\..*?)```", text, re.DOTALL)[1]
+TEXT = (Path(__file__).parents[2] / "README.md").read_text()
+PROGRAMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+PRINTED = [re.search(rf"```\n({begin}.*?)```", TEXT, re.DOTALL)[1] for begin in (r"\[\[ 1\.", "step 0: ")]
+
+
+@pytest.mark.parametrize("program, printed", zip(PROGRAMS, PRINTED, strict=True), ids=["first", "training"])
+def test_programs(program, printed):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SHOAL_", "XLA_", "JAX_"))}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""

@@ -57,6 +57,7 @@ bench: configure
 	@benchmarks/compare/python_functions.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_linalg.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_windows.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_optimizers.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_fft.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_loops.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_derivatives.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python

@@ -135,7 +135,7 @@ def test_gpt_learns_the_same_by_every_strategy(tmp_path):
         ("data=4,model=2", "pipeline"),
     ):
         _, losses = gpt(python, tmp_path / "a", mesh, strategy)
-        np.testing.assert_allclose(losses, alone, atol=2e-5, err_msg=f"{strategy} on {mesh}")
+        np.testing.assert_allclose(losses, alone, atol=1e-5, err_msg=f"{strategy} on {mesh}")
 
 
 def test_gpt_gives_the_same_bits_in_two_processes_and_in_both_languages(tmp_path):

@@ -13,7 +13,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 PRINTED = [re.search(rf"```\n({begin}.*?)```", TEXT, re.DOTALL)[1] for begin in (r"\[\[ 1\.", "step 0: ")]
 
 
-@pytest.mark.parametrize("program, printed", zip(PROGRAMS, PRINTED, strict=True), ids=["first", "training"])
+@pytest.mark.parametrize("program, printed", list(zip(PROGRAMS, PRINTED, strict=True)), ids=["first", "training"])
 def test_programs(program, printed):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SHOAL_", "XLA_", "JAX_"))}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)

@@ -147,7 +147,8 @@ class Job {
                           .where = {},
                           .groups = {player.grid, atoms},
                           .operands = {in},
-                          .wanted = scatters_ ? player.varying : AtomSet()};
+                          .wanted = scatters_ ? player.varying : AtomSet(),
+                          .more_wanted = {}};
     player.collective = scatters_ ? reduce_scatter(context) : all_reduce(context);
     const ShardShapes& result = player.collective->result();
     player.operand.resize(static_cast<std::size_t>(count));

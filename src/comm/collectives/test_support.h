@@ -75,8 +75,12 @@ inline ShardSet run(const CollectivePtr& collective, const ShardSet& in) {
 
 /// The result of the collective of a name, with these attributes besides the axes.
 inline ShardSet run(std::string_view name, const ShardSet& in, const Groups& groups, const Attrs& attrs = {}) {
-  const Context context{
-      .attrs = attrs, .where = {}, .groups = groups, .operands = {shapes_of(in)}, .wanted = all_atoms(*in.grid)};
+  const Context context{.attrs = attrs,
+                        .where = {},
+                        .groups = groups,
+                        .operands = {shapes_of(in)},
+                        .wanted = all_atoms(*in.grid),
+                        .more_wanted = {}};
   return run(std::ranges::find(kTable, name, &Row::op)->make(context), in);
 }
 
@@ -109,8 +113,12 @@ inline ShardSet exclusive_scan(const ShardSet& in, const Atoms& atoms, ReduceKin
 }
 inline ShardSet axis_index(const GridPtr& grid, const Atoms& atoms, AddressSpace& space) {
   const Attrs attrs;
-  const Context context{
-      .attrs = attrs, .where = {}, .groups = {grid, atoms}, .operands = {}, .wanted = all_atoms(*grid)};
+  const Context context{.attrs = attrs,
+                        .where = {},
+                        .groups = {grid, atoms},
+                        .operands = {},
+                        .wanted = all_atoms(*grid),
+                        .more_wanted = {}};
   return run(*axis_index(context), {}, space);
 }
 

@@ -37,7 +37,7 @@ std::string random_text() {
 
 // What all processes must agree on, besides the step.
 Digest digest_of_types(const std::vector<Held>& arrays) {
-  Digest digest;
+  Digest digest = {};
   for (const Held& held : arrays) {
     const Type& type = held.array.type();
     const bool spans = !held.array.grid()->is_local();

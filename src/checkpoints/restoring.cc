@@ -68,7 +68,7 @@ Place place_like(const Array& like, const std::string& path, std::vector<Target>
 }
 
 Array array_at(Place place) {
-  Digest lineage;
+  Digest lineage = {};
   if (const Grid& grid = *place.kind->layout.grid; !grid.is_local()) {
     lineage = Communicator::of(grid.processes()).new_origin(Caller::function_or("restore"));
   }

@@ -230,10 +230,12 @@ bool has_axis(const Mesh& mesh, const std::string& name) {
 Runner runner_of(const Settings& s, const Mesh& mesh) {
   const bool has_data = has_axis(mesh, "data");
   if (s.strategy == "pipeline") return pipeline(mesh, has_data ? P("data") : P(), s.microbatches);
-  if (s.strategy != "ring") return one_after_the_other();
-  const PartitionSpec rows = has_data ? P("data", "model") : P(none, "model");
+  // Activations are split by rows, so that split weights are gathered, and not activations.
+  const bool is_ring = s.strategy == "ring";
+  const PartitionSpec rows(std::vector<PartitionEntry>{has_data ? PartitionEntry("data") : PartitionEntry(none),
+                                                       is_ring ? PartitionEntry("model") : PartitionEntry(none)});
   const NamedSharding split(mesh, rows);
-  return one_after_the_other({.attend = ring_attention(mesh, rows),
+  return one_after_the_other({.attend = is_ring ? ring_attention(mesh, rows) : causal,
                               .constrain = [=](const Array& x) { return lax::with_sharding_constraint(x, split); }});
 }
 

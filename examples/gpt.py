@@ -184,12 +184,12 @@ def shardings_of(strategy, mesh, params):
 def runner_of(options, mesh):
     if options.strategy == "pipeline":
         return pipeline(mesh, options.microbatches)
-    if options.strategy == "ring":
-        rows = NamedSharding(mesh, P("data" if "data" in mesh.shape else None, "model"))
-        return functools.partial(
-            one_after_the_other, attend=ring_attention(mesh),
-            constrain=lambda x: lax.with_sharding_constraint(x, rows))
-    return one_after_the_other
+    # Activations are split by rows, so that split weights are gathered, and not activations.
+    rows = NamedSharding(mesh, P("data" if "data" in mesh.shape else None, "model" if options.strategy == "ring" else None))
+    return functools.partial(
+        one_after_the_other,
+        attend=ring_attention(mesh) if options.strategy == "ring" else causal,
+        constrain=lambda x: lax.with_sharding_constraint(x, rows))
 
 
 # ---- Sampling, with a cache of keys and values: a token costs its own row.

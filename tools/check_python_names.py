@@ -95,6 +95,7 @@ def read_tree(root):
             bound |= bound_names(path.read_text(encoding="utf-8"), module)
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "include/shoal").glob("*.h"))}
     of_random = declared_names([texts.pop("random.h")], "")
+    texts.pop("optimizers.h")  # partition, trace and others are not those of NumPy.
     rows = (root / "include/shoal/elementwise.def").read_text(encoding="utf-8")
     return bound, declared_names(texts.values(), rows) | {f"random.{name}" for name in of_random}
 

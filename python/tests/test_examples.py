@@ -1,5 +1,6 @@
 """The programs of examples/: what they compute is right, and the same in one process and in two."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,50 @@ def test_gpt_gives_the_same_bits_in_two_processes_and_in_both_languages(tmp_path
             printed, losses = gpt(program, tmp_path / "a", "data=2,model=4", "tp", *before)
             runs.append((losses.tolist(), [line for line in printed if line.startswith("hacker")]))
     assert runs[0] == runs[1] == runs[2] == runs[3]
+
+
+EXCHANGED = """
+import collections, json, re, sys
+mesh_text, strategy, folder = sys.argv[1:]
+sys.path.insert(0, folder)
+sys.argv = ["gpt.py", "--mesh", mesh_text, "--strategy", strategy, "--layers", "3", "--batch", "8"]
+import gpt
+import shoal as jax
+import shoal.numpy as jnp
+from shoal import optimizers, random
+from shoal.sharding import NamedSharding, PartitionSpec as P
+
+options = gpt.parse()
+mesh = gpt.parse_mesh(options.mesh)
+optimizer = optimizers.adamw(1e-3)
+params = gpt.init(random.key(0), options)
+params = jax.device_put(params, gpt.shardings_of(strategy, mesh, params))
+rows = NamedSharding(mesh, P("data" if "data" in mesh.shape else None))
+batch = jax.device_put((jnp.zeros((8, options.length + 1), jnp.int32), jnp.ones(8, bool)), rows)
+step = jax.jit(gpt.train_step(options, optimizer, mesh))
+counts = collections.Counter()
+for line in step.lower(params, optimizer.init(params), *batch).compile().as_text().splitlines():
+    found = re.match(r"( *)%\\d+: \\w+\\[([\\d,]*)\\].* = (all_\\w+|reduce_scatter|ppermute)\\(", line)
+    if found:
+        size = 1
+        for extent in filter(None, found[2].split(",")):
+            size *= int(extent)
+        place = "body" if len(found[1]) > 2 else "once"
+        counts[f"{found[3]}, {place}, {'large' if size > 4096 else 'small'}"] += 1
+print(json.dumps(counts))
+"""
+
+
+def exchanged(mesh, strategy):
+    program = [sys.executable, "-c", EXCHANGED, mesh, strategy, str(EXAMPLES)]
+    return json.loads(run(program, SHOAL_NUM_CPU_DEVICES="8")[0][-1])
+
+
+def test_gpt_exchanges_what_a_person_would_write():
+    # A sum for each weight, once, and of the loss and the rows that count.
+    assert exchanged("data=8", "dp") == {"all_reduce, once, large": 5, "all_reduce, once, small": 5}
+    # Each weight is gathered where its layer runs, forward and back, and its gradient scattered there.
+    fsdp = exchanged("data=8", "fsdp")
+    scattered = sum(n for key, n in fsdp.items() if key.startswith("reduce_scatter, body"))
+    assert fsdp["all_gather, body, large"] == 8 and scattered == 4
+    assert not any(key.startswith("all_reduce") and key.endswith("large") for key in fsdp)

@@ -216,7 +216,8 @@ double train(const Settings& settings, const std::string& strategy, const Digits
       losses.push_back(loss);
     }
     mean = 0;
-    for (const Array& loss : losses) mean += loss.item<double>() / static_cast<double>(steps);
+    for (const Array& loss : losses) mean += loss.item<double>();
+    mean /= static_cast<double>(steps);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     log.add(epoch, {{"loss_" + strategy, mean}});
     if (!speaks) continue;

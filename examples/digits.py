@@ -157,7 +157,7 @@ def train(options, strategy, seen, unseen, mesh, log):
             batch = next(loader)
             params, state, loss = step(params, state, batch.data, batch.mask)
             of_epoch.append(loss)
-        mean = float(np.mean([float(loss) for loss in of_epoch]))
+        mean = sum(float(loss) for loss in of_epoch) / len(of_epoch)
         seconds = time.perf_counter() - begin
         log.add(epoch + 1, **{f"loss_{strategy}": mean})
         if speaks:

@@ -381,7 +381,7 @@ void train(const Settings& s) {
     const auto write = jit([&](const Gpt& g, const Array& p, const Array& key) { return sample(g, p, key, s); });
     const Array tokens = write(device_put(gpt, everywhere), array(bytes), random::key(s.seed + 1));
     std::string written = prompt;
-    for (const std::int32_t c : tokens.to_vector<std::int32_t>()) written += static_cast<char>(c);
+    for (const std::int32_t c : tokens.to_vector<std::int32_t>()) written += c < 128 ? static_cast<char>(c) : '?';
     if (speaks) std::printf("%s\n", written.c_str());
   }
   if (!speaks || s.out.empty()) return;

@@ -324,7 +324,7 @@ def main():
         prompt = jnp.asarray(np.frombuffer(b"hacker: n. ", np.uint8).astype(np.int32))
         written = sample(whole, prompt, options.sample, options.heads, random.key(options.seed + 1))
         if speaks:
-            print("hacker: n. " + bytes(np.asarray(written).astype(np.uint8)).decode("utf-8", "replace"))
+            print("hacker: n. " + "".join(chr(c) if c < 128 else "?" for c in np.asarray(written)))
     if speaks and options.out:
         for name in ("qkv", "up"):
             weight = params["layers"][name]

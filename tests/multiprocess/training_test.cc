@@ -43,8 +43,8 @@ void trained() {
       const auto batch = loader.next();
       Array loss;
       std::tie(weight, state, loss) = step(weight, state, batch.data, batch.mask);
-      print_bits("rows", batch.data);
-      print_bits("counted", batch.mask.astype(int32));
+      print_bits("rows", multihost::to_host(batch.data));
+      print_bits("counted", multihost::to_host(batch.mask).astype(int32));
       print_bits("loss", loss);
     }
   }

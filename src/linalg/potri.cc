@@ -294,34 +294,35 @@ class Potri final : public Solver {
     for (std::int64_t r = 0; r < extent(i); ++r) std::fill_n(to.data + r * to.stride + r + 1, extent(i) - r - 1, T{});
   }
 
-  // Calls use(copy) with a copy of a tile, which is then zero.
+  // Calls use(copy) with a copy of a square tile, which is then zero.
   template <class F>
-  void with_copy(const Matrix& a, std::int64_t rows, std::int64_t columns, bool changes_sign, F&& use) const {
-    const cpu::Workspace<T> copy(rows * columns);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      T* const row = a.data + r * a.stride;
-      T* const to = copy.data() + r * columns;
-      for (std::int64_t c = 0; c < columns; ++c) to[c] = changes_sign ? -row[c] : row[c];
-      std::fill_n(row, columns, T{});
+  void with_copy(const Matrix& a, std::int64_t n, F&& use) const {
+    const cpu::Workspace<T> copy(n * n);
+    for (std::int64_t r = 0; r < n; ++r) {
+      std::copy_n(a.data + r * a.stride, n, copy.data() + r * n);
+      std::fill_n(a.data + r * a.stride, n, T{});
     }
-    use(Matrix{copy.data(), whole(columns)});
+    use(Matrix{copy.data(), whole(n)});
   }
 
   void invert(const Problem& problem, const Memory& memory, std::int64_t k) const {
     const Matrix a = tile(problem, memory, k, k);
     const std::int64_t n = extent(k);
-    with_copy(a, n, n, false, [&](const Matrix& l) {
+    with_copy(a, n, [&](const Matrix& l) {
       for (std::int64_t i = 0; i < n; ++i) a.data[i * (a.stride + 1)] = T{1};
       kernels().trsm(whole(n), whole(n), {.data = l.data, .stride = l.stride, .lower = true}, a);
     });
   }
 
+  cpu::BlasTriangle<T> diagonal(const Problem& problem, const Memory& memory, std::int64_t k) const {
+    const Matrix a = tile(problem, memory, k, k);
+    return {.data = a.data, .stride = a.stride, .lower = true};
+  }
+
   void multiply_panel(const Problem& problem, const Memory& memory, std::int64_t i, std::int64_t k) const {
-    const Matrix a = tile(problem, memory, i, k);
-    with_copy(a, extent(i), extent(k), true, [&](const Matrix& copy) {
-      kernels().subtract_product({whole(extent(i)), whole(extent(k)), whole(extent(k))}, read(copy),
-                                 read(tile(problem, memory, k, k)), a);
-    });
+    cpu::BlasTriangle<T> inverse = diagonal(problem, memory, k);
+    inverse.right = true;
+    kernels().trmm(whole(extent(i)), whole(extent(k)), 1, inverse, tile(problem, memory, i, k));
   }
 
   void update(const Problem& problem, const Memory& memory, const Tile& updated, std::int64_t k) const {
@@ -332,11 +333,7 @@ class Potri final : public Solver {
   }
 
   void multiply_row(const Problem& problem, const Memory& memory, std::int64_t k, std::int64_t j) const {
-    const Matrix a = tile(problem, memory, k, j);
-    with_copy(a, extent(k), extent(j), true, [&](const Matrix& copy) {
-      kernels().subtract_product({whole(extent(k)), whole(extent(j)), whole(extent(k))},
-                                 read(tile(problem, memory, k, k)), read(copy), a);
-    });
+    kernels().trmm(whole(extent(k)), whole(extent(j)), 1, diagonal(problem, memory, k), tile(problem, memory, k, j));
   }
 
   void change_sign(const Problem& problem, const Memory& memory, std::int64_t i, std::int64_t k) const {
@@ -346,26 +343,26 @@ class Potri final : public Solver {
     }
   }
 
+  // Of tiles on the diagonal the lower triangle.
   void add_square(const Problem& problem, const Memory& memory, const Tile& updated, std::int64_t k) const {
     const auto [i, j] = updated;
-    kernels().subtract_product({whole(extent(i)), whole(extent(j)), whole(extent(k))},
-                               read(tile(problem, memory, k, i), true), read(tile(problem, memory, k, j)),
-                               tile(problem, memory, i, j));
+    const auto left = read(tile(problem, memory, k, i), true);
+    const Matrix to = tile(problem, memory, i, j);
+    if (i == j) return kernels().subtract_square(whole(extent(i)), whole(extent(k)), left, to);
+    kernels().subtract_product({whole(extent(i)), whole(extent(j)), whole(extent(k))}, left,
+                               read(tile(problem, memory, k, j)), to);
   }
 
   void square_row(const Problem& problem, const Memory& memory, std::int64_t k, std::int64_t j) const {
-    const Matrix a = tile(problem, memory, k, j);
-    with_copy(a, extent(k), extent(j), false, [&](const Matrix& copy) {
-      kernels().subtract_product({whole(extent(k)), whole(extent(j)), whole(extent(k))},
-                                 read(tile(problem, memory, k, k), true), read(copy), a);
-    });
+    cpu::BlasTriangle<T> inverse = diagonal(problem, memory, k);
+    inverse.adjoint = true;
+    kernels().trmm(whole(extent(k)), whole(extent(j)), -1, inverse, tile(problem, memory, k, j));
   }
 
   void square_diagonal(const Problem& problem, const Memory& memory, std::int64_t k) const {
     const Matrix a = tile(problem, memory, k, k);
-    with_copy(a, extent(k), extent(k), false, [&](const Matrix& copy) {
-      kernels().subtract_product({whole(extent(k)), whole(extent(k)), whole(extent(k))}, read(copy, true), read(copy),
-                                 a);
+    with_copy(a, extent(k), [&](const Matrix& copy) {
+      kernels().subtract_square(whole(extent(k)), whole(extent(k)), read(copy, true), a);
     });
   }
 

@@ -57,6 +57,13 @@ ShardingRule cholesky_rule(const RuleContext& context) {
   return rule;
 }
 
+// Where devices do not compute it together, they have batches of one shape: it is expanded for that.
+ShardingRule cholesky_inverse_rule(const RuleContext& context) {
+  ShardingRule rule = cholesky_rule(context);
+  rule.even = !is_joint(context);
+  return rule;
+}
+
 // The lower factor in place of the matrix, whose upper triangle is not looked at. Returns how many of its leading
 // blocks are positive definite, or 0 if the matrix is not finite.
 template <class W>
@@ -99,31 +106,6 @@ void cholesky(const KernelContext& context) {
   });
 }
 
-void cholesky_inverse(const KernelContext& context) {
-  for_each_matrix(context, [&](auto tag, std::int64_t number) {
-    using W = decltype(tag);
-    const Matrix<W> l = matrix_at<W>(context.inputs[0], number);
-    const std::int64_t n = l.rows();
-    Matrix<W> x = Matrix<W>::identity(n, n);  // The inverse of l.
-    for (std::int64_t i = 0; i < n; ++i) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        W sum = x(i, j);
-        for (std::int64_t k = 0; k < i; ++k) sum -= l(i, k) * x(k, j);
-        x(i, j) = sum / l(i, i);
-      }
-    }
-    Matrix<W> inverse(n, n);
-    for (std::int64_t i = 0; i < n; ++i) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        W sum{};
-        for (std::int64_t k = std::max(i, j); k < n; ++k) sum += conj(x(k, i)) * x(k, j);
-        inverse(i, j) = sum;
-      }
-    }
-    store(inverse, context.outputs[0], number);
-  });
-}
-
 // ---- triangular_solve (3.1)
 
 std::vector<Type> infer_triangular_solve(const InferContext& context) {
@@ -144,6 +126,20 @@ std::vector<Type> infer_triangular_solve(const InferContext& context) {
   return {std::move(result)};
 }
 
+// x := a^-1 x.
+template <class W>
+void substitute(const Matrix<W>& a, bool lower, bool unit_diagonal, Matrix<W>& x) {
+  const std::int64_t n = a.rows();
+  for (std::int64_t step = 0; step < n; ++step) {
+    const std::int64_t i = lower ? step : n - 1 - step;
+    for (std::int64_t j = 0; j < x.columns(); ++j) {
+      W sum = x(i, j);
+      for (std::int64_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k) sum -= a(i, k) * x(k, j);
+      x(i, j) = unit_diagonal ? sum : sum / a(i, i);
+    }
+  }
+}
+
 void triangular_solve(const KernelContext& context) {
   const bool is_adjoint = context.attrs.contains("adjoint");
   const bool lower = context.attrs.get<bool>("lower") != is_adjoint;
@@ -151,17 +147,24 @@ void triangular_solve(const KernelContext& context) {
   for_each_matrix(context, [&](auto tag, std::int64_t number) {
     using W = decltype(tag);
     const Matrix<W> given = matrix_at<W>(context.inputs[0], number);
-    const Matrix<W> a = is_adjoint ? adjoint(given) : given;
     Matrix<W> x = matrix_at<W>(context.inputs[1], number);
-    const std::int64_t n = a.rows();
-    for (std::int64_t step = 0; step < n; ++step) {
-      const std::int64_t i = lower ? step : n - 1 - step;
-      for (std::int64_t j = 0; j < x.columns(); ++j) {
-        W sum = x(i, j);
-        for (std::int64_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k) sum -= a(i, k) * x(k, j);
-        x(i, j) = unit_diagonal ? sum : sum / a(i, i);
-      }
-    }
+    substitute(is_adjoint ? adjoint(given) : given, lower, unit_diagonal, x);
+    store(x, context.outputs[0], number);
+  });
+}
+
+// ---- cholesky_inverse
+
+// Two triangular systems, as it is expanded to: what lies between them is rounded.
+void cholesky_inverse(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    const Matrix<W> l = matrix_at<W>(context.inputs[0], number);
+    Matrix<W> x = Matrix<W>::identity(l.rows(), l.rows());
+    substitute(l, true, false, x);
+    store(x, context.outputs[0], number);
+    x = matrix_at<W>(context.outputs[0], number);
+    substitute(adjoint(l), false, false, x);
     store(x, context.outputs[0], number);
   });
 }
@@ -563,7 +566,7 @@ const std::array kLinalgOps = {
           .doc = "The inverses of l l^H, for lower triangular matrices l: what is above their diagonals is not looked "
                  "at. `tile` as for cholesky.",
           .infer = infer_cholesky,
-          .rule = cholesky_rule,
+          .rule = cholesky_inverse_rule,
           .expand = expand_cholesky_inverse,
           .joint = "potri",
           .reference = cholesky_inverse,

@@ -522,6 +522,7 @@ class Scheduler {
       if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
         fact.collective = collective->collective.get();
         fact.scratch_bytes = fact.collective->scratch_bytes();
+        fact.scratch_bytes_of_shard = fact.scratch_bytes / static_cast<std::size_t>(devices_here());
         const std::size_t results = fact.collective->overwritten() ? step.eqn->outputs.size() : 0;
         for (std::size_t i = 0; i < results; ++i) {
           fact.overwrites.push_back({.input = *fact.collective->overwritten(), .output = i});
@@ -551,6 +552,15 @@ class Scheduler {
       }
     }
     return facts;
+  }
+
+  // How many devices share the memory of this process.
+  std::int64_t devices_here() const {
+    std::int64_t count = 0;
+    for (std::int64_t position = 0; position < grid().num_devices(); ++position) {
+      count += grid().process_of(position) == this_process() ? 1 : 0;
+    }
+    return std::max<std::int64_t>(1, count);
   }
 
   // Where the shards of a result lie whose bytes are the operand's.

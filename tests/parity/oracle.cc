@@ -15,6 +15,8 @@
 namespace shoal::parity {
 namespace {
 
+std::vector<Buffer> run_expanded(const Graph& graph, const Eqn& eqn, const std::vector<Buffer>& operands);
+
 std::vector<Buffer> run_kernel(const Graph& graph, const Eqn& eqn, const std::vector<Buffer>& operands) {
   std::vector<TensorView> inputs;
   for (const Buffer& operand : operands) inputs.push_back(operand.view());
@@ -29,10 +31,31 @@ std::vector<Buffer> run_kernel(const Graph& graph, const Eqn& eqn, const std::ve
   const cpu::KernelRow* const row = cpu::kernel_row(*eqn.op);
   if (row != nullptr && row->rounds_differently) {
     shoal::run_kernel(*cpu::make_kernel(graph, eqn), inputs, outputs);
+  } else if (eqn.op->expand != nullptr) {  // So do the kernels of ops that it is made of.
+    return run_expanded(graph, eqn, operands);
   } else {
     eqn.op->reference({.op = *eqn.op, .attrs = eqn.attrs, .inputs = inputs, .outputs = outputs});
   }
   return results;
+}
+
+std::vector<Buffer> run_expanded(const Graph& graph, const Eqn& eqn, const std::vector<Buffer>& operands) {
+  const std::vector<Type> inputs = graph.types(eqn.inputs);
+  const std::vector<Type> results = graph.types(eqn.outputs);
+  const GraphPtr body =
+      eqn.op->expand({.attrs = eqn.attrs, .operands = inputs, .results = results, .where = SourceLocation::current()});
+  std::vector<Buffer> values(body->values.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) values[slot(body->inputs[i])] = operands[i];
+  for (const Eqn& one : body->eqns) {
+    if (one.op->reference == nullptr) continue;  // Effects, which a plain evaluation has not.
+    std::vector<Buffer> given;
+    for (ValueId id : one.inputs) given.push_back(values[slot(id)]);
+    std::vector<Buffer> made = run_kernel(*body, one, given);
+    for (std::size_t i = 0; i < made.size(); ++i) values[slot(one.outputs[i])] = std::move(made[i]);
+  }
+  std::vector<Buffer> found;
+  for (ValueId id : body->outputs) found.push_back(values[slot(id)]);
+  return found;
 }
 
 std::vector<Buffer> outputs_of(const Graph& graph, const std::vector<Buffer>& values) {

@@ -72,6 +72,27 @@ void plain_trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& 
   }
 }
 
+template <class T>
+void plain_trmm(std::int32_t rows, std::int32_t columns, RealOf<T> scale, const BlasTriangle<T>& a, BlasMatrix<T> x) {
+  const BlasMatrix<const T> triangle{a.data, a.stride, a.adjoint};
+  const bool is_lower = a.lower != a.adjoint;
+  const std::int32_t n = a.right ? columns : rows;
+  // Each row or column of the product takes the place of what no other one needs any more.
+  for (std::int32_t step = 0; step < n; ++step) {
+    const std::int32_t i = is_lower != a.right ? n - 1 - step : step;
+    for (std::int32_t j = 0; j < (a.right ? rows : columns); ++j) {
+      const auto at = [&](std::int32_t k) -> T& { return *(a.right ? from(x, j, k) : from(x, k, j)).data; };
+      T sum{};
+      for (std::int32_t k = 0; k < n; ++k) {
+        if (is_lower ? (a.right ? k < i : k > i) : (a.right ? k > i : k < i)) continue;
+        const T factor = k == i && a.unit_diagonal ? T{1} : a.right ? element(triangle, k, i) : element(triangle, i, k);
+        sum += at(k) * factor;
+      }
+      at(i) = sum * scale;
+    }
+  }
+}
+
 // By |re| + |im|, as LAPACK chooses pivots.
 template <class T>
 auto measure(const T& x) {
@@ -159,6 +180,13 @@ void TileKernels<T>::trsm(std::int32_t rows, std::int32_t columns, const BlasTri
 }
 
 template <class T>
+void TileKernels<T>::trmm(std::int32_t rows, std::int32_t columns, RealOf<T> scale, const BlasTriangle<T>& a,
+                          BlasMatrix<T> x) const {
+  if (lapack_ == nullptr) return plain_trmm(rows, columns, scale, a, x);
+  lapack_->trmm(rows, columns, scale, a, x);
+}
+
+template <class T>
 void TileKernels<T>::subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs,
                                       BlasMatrix<T> out) const {
   if (lapack_ != nullptr) return lapack_->subtract_product(size, lhs, rhs, out);
@@ -175,7 +203,8 @@ template <class T>
 void TileKernels<T>::subtract_square(std::int32_t n, std::int32_t k, BlasMatrix<const T> a, BlasMatrix<T> out) const {
   if (lapack_ != nullptr) return lapack_->subtract_square(n, k, a, out);
   for (std::int32_t i = 0; i < n; ++i) {
-    subtract_product({1, i + 1, k}, from(a, i, 0), {a.data, a.stride, true}, from(out, i, 0));
+    const BlasMatrix<const T> row = a.transposed ? from(a, 0, i) : from(a, i, 0);
+    subtract_product({1, i + 1, k}, row, {a.data, a.stride, !a.transposed}, from(out, i, 0));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstdint>
 
+#include "backend/cpu/decompositions/matrix_elements.h"
 #include "backend/cpu/products/lapack.h"
 
 namespace shoal::cpu {
@@ -26,11 +27,13 @@ class TileKernels {
   void solve_right(std::int32_t rows, std::int32_t columns, BlasMatrix<const T> l, BlasMatrix<T> x) const;
   /// x := a^-1 x for a triangle a, as that says.
   void trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& a, BlasMatrix<T> x) const;
+  /// x := a x for a lower triangle a, or for its adjoint; or x a, if that says so; times `scale`.
+  void trmm(std::int32_t rows, std::int32_t columns, RealOf<T> scale, const BlasTriangle<T>& a, BlasMatrix<T> x) const;
   /// a[p] = l u, in the place of a, where row i was exchanged with row pivots[i], for no fewer rows than columns.
   void getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, std::int32_t* pivots) const;
   /// out -= lhs · rhs; where one says that it is transposed, its adjoint is meant.
   void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) const;
-  /// The lower triangle of out -= a · a^H, where a has n rows and k columns.
+  /// The lower triangle of out -= a · a^H, where a, or its adjoint if it says transposed, has n rows and k columns.
   void subtract_square(std::int32_t n, std::int32_t k, BlasMatrix<const T> a, BlasMatrix<T> out) const;
 
  private:

@@ -34,14 +34,14 @@ struct LapackMemory {
   LapackSizes sizes;
 };
 
-/// How to solve x with a matrix, in row-major order, of which one triangle counts.
+/// How to solve x with a matrix, or to multiply it, in row-major order, of which one triangle counts.
 template <class T>
 struct BlasTriangle {
   const T* data;
   std::int32_t stride;
   bool lower;
   bool unit_diagonal = false;
-  bool adjoint = false;  ///< It is the adjoint of the triangle that is solved with.
+  bool adjoint = false;  ///< It is the adjoint of the triangle that is solved with, or multiplied by.
   bool right = false;    ///< x stands on the left of the triangle.
 };
 
@@ -56,11 +56,13 @@ struct LapackFunctions {
 
   /// x := a^-1 x, or x a^-1.
   void (*trsm)(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x);
-  /// The same for one dense column x.
+  /// x := a x, or x a, times `scale`.
+  void (*trmm)(Int rows, Int columns, Real scale, const BlasTriangle<T>& a, BlasMatrix<T> x);
+  /// x := a^-1 x for one dense column x.
   void (*trsv)(Int n, const BlasTriangle<T>& a, T* x);
   /// out -= lhs · rhs. Of each it is the adjoint that is meant where it says transposed.
   void (*subtract_product)(BlasSize, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out);
-  /// The lower triangle of out -= a · a^H, where a has n rows and k columns.
+  /// The lower triangle of out -= a · a^H, where a, or its adjoint if it says transposed, has n rows and k columns.
   void (*subtract_square)(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out);
 
   /// a = l l^H. `triangle` says which triangle of a is given, and becomes l ('L') or its adjoint ('U').

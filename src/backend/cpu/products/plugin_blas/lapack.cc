@@ -121,6 +121,14 @@ void trsm(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x) {
 }
 
 template <auto kFunction, class T>
+void trmm(Int rows, Int columns, decltype(std::real(T{})) scale, const BlasTriangle<T>& a, BlasMatrix<T> x) {
+  const T by{scale};
+  kFunction(CblasRowMajor, a.right ? CblasRight : CblasLeft, a.lower ? CblasLower : CblasUpper,
+            a.adjoint ? CblasConjTrans : CblasNoTrans, a.unit_diagonal ? CblasUnit : CblasNonUnit, rows, columns,
+            factor(by), a.data, a.stride, x.data, x.stride);
+}
+
+template <auto kFunction, class T>
 void trsv(Int n, const BlasTriangle<T>& a, T* x) {
   kFunction(CblasRowMajor, a.lower ? CblasLower : CblasUpper, a.adjoint ? CblasConjTrans : CblasNoTrans,
             a.unit_diagonal ? CblasUnit : CblasNonUnit, n, a.data, a.stride, x, 1);
@@ -138,7 +146,8 @@ void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T
 template <auto kFunction, class T>
 void subtract_square(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out) {
   using Real = decltype(std::real(T{}));
-  kFunction(CblasRowMajor, CblasLower, CblasNoTrans, n, k, Real{-1}, a.data, a.stride, Real{1}, out.data, out.stride);
+  kFunction(CblasRowMajor, CblasLower, a.transposed ? CblasConjTrans : CblasNoTrans, n, k, Real{-1}, a.data, a.stride,
+            Real{1}, out.data, out.stride);
 }
 
 template <auto kFunction, class T>
@@ -441,7 +450,7 @@ LapackSizes complex_geev_sizes(bool left, bool right, Int n) {
 
 #define SHOAL_LAPACK_TABLE(p, T, square, unitary, reduction, product, kind)                                       \
   {                                                                                                               \
-    .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                           \
+    .trsm = trsm<cblas_##p##trsm, T>, .trmm = trmm<cblas_##p##trmm, T>, .trsv = trsv<cblas_##p##trsv, T>,         \
     .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,      \
     .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                     \
     .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>, \

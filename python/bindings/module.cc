@@ -2,6 +2,7 @@
 // their names from here.
 #include <string>
 
+#include "bindings/core/checkpoints.h"
 #include "bindings/core/convert.h"
 #include "bindings/lax/lax.h"
 #include "bindings/nn/nn.h"
@@ -87,6 +88,7 @@ NB_MODULE(_core, m) {
   bind_distributed(m);
   bind_multihost(m);
   bind_profiler(m);
+  bind_checkpoints(m);
   nb::module_ numpy = submodule(m, "numpy", "shoal.numpy");
   nb::module_ special = submodule(numpy, "numpy.special", "shoal.scipy.special", "The functions of jax.scipy.special.");
   bind_numpy(numpy, special);

@@ -81,6 +81,7 @@ from shoal import (
     _notebook,
     _pickling,
     ad_checkpoint,
+    checkpoints,
     core,
     custom_batching,
     custom_derivatives,

@@ -2,6 +2,7 @@
 
 from shoal._later import YET as _YET, later as _later
 from shoal._core import (
+    CheckpointError,
     ConcretizationTypeError,
     DeadlineExceeded,
     Disagreement,

@@ -25,7 +25,7 @@ void copy_array(const Source& source, const StoredArray& array, FileWriter& sink
   std::vector<std::byte> bytes;
   for (Box& chunk : chunks_of(array.shape, kChunkBytes / element)) {
     bytes.resize(static_cast<std::size_t>(num_elements(chunk.extents) * element));
-    source.read({{&array, {{std::move(chunk), bytes.data()}}}});
+    source.read({{&array, {{std::move(chunk), bytes.data()}}}}, true);
     sink.append(bytes.data(), bytes.size());
   }
 }

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -98,6 +101,7 @@ FileReader::FileReader(Path path) : path_(std::move(path)), file_(opened(path_, 
   if (::fstat(file_.get(), &status) != 0) fail("cannot look at", path_, errno);
   if (!S_ISREG(status.st_mode)) throw misuse<CheckpointError>("\"{}\" is no file", path_.string());
   size_ = status.st_size;
+  direct_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY));
 }
 
 void FileReader::read(std::int64_t offset, void* to, std::size_t bytes) const {
@@ -116,6 +120,37 @@ void FileReader::read(std::int64_t offset, void* to, std::size_t bytes) const {
     bytes -= static_cast<std::size_t>(got);
     offset += got;
   }
+}
+
+const std::byte* FileReader::read_past_memory(std::int64_t offset, std::byte* to, std::size_t bytes,
+                                              std::byte* scratch) const {
+  iovec part{to != nullptr ? to : scratch, bytes};
+  if (::preadv2(file_.get(), &part, 1, offset, RWF_NOWAIT) == static_cast<ssize_t>(bytes)) {
+    return static_cast<const std::byte*>(part.iov_base);
+  }
+  if (direct_) {
+    constexpr auto kStep = static_cast<std::int64_t>(kBlock);
+    const std::int64_t begin = offset / kStep * kStep;
+    const auto skipped = static_cast<std::size_t>(offset - begin);
+    const std::size_t whole = (skipped + bytes + kBlock - 1) / kBlock * kBlock;
+    const bool is_straight =
+        to != nullptr && reinterpret_cast<std::uintptr_t>(to) % kBlock == 0 && skipped == 0 && whole == bytes;
+    std::byte* const place = is_straight ? to : scratch;
+    std::size_t done = 0;
+    while (done < skipped + bytes) {
+      const ssize_t got = ::pread(direct_.get(), place + done, whole - done, begin + static_cast<std::int64_t>(done));
+      if (got <= 0) break;  // It is read as usual then, which says what is wrong.
+      done += static_cast<std::size_t>(got);
+      if (done % kBlock != 0) break;  // The file ends here.
+    }
+    if (done >= skipped + bytes) {
+      if (to == nullptr || is_straight) return place + skipped;
+      std::memcpy(to, scratch + skipped, bytes);
+      return to;
+    }
+  }
+  read(offset, part.iov_base, bytes);
+  return static_cast<const std::byte*>(part.iov_base);
 }
 
 void write_text(const Path& path, std::string_view text) {

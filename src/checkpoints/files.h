@@ -48,12 +48,19 @@ class FileReader {
 
   /// Reads these bytes. Throws if the file ends before.
   void read(std::int64_t offset, void* to, std::size_t bytes) const;
+  /// The same for many bytes, of which the system keeps none: what it has in memory is copied, and what it has not
+  /// comes from the disk itself, which is faster than through the system's memory. Returns where the bytes are: at
+  /// `to`, or, if that is null, in `scratch`, which is aligned to kBlock and has scratch_bytes(bytes).
+  const std::byte* read_past_memory(std::int64_t offset, std::byte* to, std::size_t bytes, std::byte* scratch) const;
+  static constexpr std::size_t kBlock = 4096;
+  static constexpr std::size_t scratch_bytes(std::size_t bytes) { return (bytes / kBlock + 3) * kBlock; }
   std::int64_t size() const { return size_; }
   const Path& path() const { return path_; }
 
  private:
   Path path_;
   FileDescriptor file_;
+  FileDescriptor direct_;  // None where the file system cannot do that.
   std::int64_t size_ = 0;
 };
 

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -140,9 +142,14 @@ struct Source::Task {
 // Memory for pieces that tasks take in turn.
 class Source::Scratch {
  public:
-  using Piece = std::unique_ptr<std::byte[]>;
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  using Piece = std::unique_ptr<std::byte[], Free>;
 
-  Piece take(std::int64_t bytes) {
+  explicit Scratch(std::int64_t bytes) : bytes_(FileReader::scratch_bytes(static_cast<std::size_t>(bytes))) {}
+
+  Piece take() {
     {
       const std::lock_guard lock(mutex_);
       if (!free_.empty()) {
@@ -151,7 +158,9 @@ class Source::Scratch {
         return piece;
       }
     }
-    return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+    Piece piece(static_cast<std::byte*>(std::aligned_alloc(FileReader::kBlock, bytes_)));
+    if (piece == nullptr) throw std::bad_alloc();
+    return piece;
   }
   void give_back(Piece piece) {
     const std::lock_guard lock(mutex_);
@@ -159,6 +168,7 @@ class Source::Scratch {
   }
 
  private:
+  const std::size_t bytes_;
   std::mutex mutex_;
   std::vector<Piece> free_;
 };
@@ -223,17 +233,21 @@ std::vector<Source::Task> Source::tasks_of(const StoredArray& array, const std::
   return tasks;
 }
 
-void Source::run(const Task& task, Scratch& scratch) const {
+void Source::run(const Task& task, Scratch& scratch, bool past_memory) const {
   const auto size = static_cast<std::size_t>(task.end - task.begin);
   const std::string& name = index_.files[task.box->file].name;
   // Bytes that one target wants whole go straight there.
   std::byte* place = task.runs.size() == 1 ? task.runs[0]->whole_place_of(task.begin, task.end) : nullptr;
-  Scratch::Piece piece;
-  if (place == nullptr) piece = scratch.take(index_.piece_bytes);
-  std::byte* const bytes = place != nullptr ? place : piece.get();
+  Scratch::Piece piece = scratch.take();
+  const std::byte* bytes = place != nullptr ? place : piece.get();
   const std::int64_t offset = task.box->offset + task.begin;
   try {
-    file(task.box->file).read(offset, bytes, size);
+    const FileReader& from = file(task.box->file);
+    if (past_memory) {
+      bytes = from.read_past_memory(offset, place, size, piece.get());
+    } else {
+      from.read(offset, place != nullptr ? place : piece.get(), size);
+    }
   } catch (const CheckpointError& error) {
     throw CheckpointError(fmt::format("{}: {}: {}", what_, in_quotes(task.array->path), error.what()));
   }
@@ -246,34 +260,34 @@ void Source::run(const Task& task, Scratch& scratch) const {
   }
   if (place == nullptr) {
     for (const auto& runs : task.runs) runs->copy(bytes, task.begin, task.end);
-    scratch.give_back(std::move(piece));
   }
+  scratch.give_back(std::move(piece));
 }
 
-void Source::run_all(const std::vector<Task>& tasks) const {
-  Scratch scratch;
+void Source::run_all(const std::vector<Task>& tasks, bool past_memory) const {
+  Scratch scratch(index_.piece_bytes);
   try {
     ThreadPool::shared().parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
       const Caller::Pause pause;  // Of the threads, one has the caller.
-      run(tasks[static_cast<std::size_t>(i)], scratch);
+      run(tasks[static_cast<std::size_t>(i)], scratch, past_memory);
     });
   } catch (const CheckpointError& error) {
     throw misuse<CheckpointError>("{}", error.what());
   }
 }
 
-void Source::read(const std::vector<Wanted>& wanted) const {
+void Source::read(const std::vector<Wanted>& wanted, bool past_memory) const {
   std::vector<Task> tasks;
   for (const Wanted& one : wanted) {
     std::ranges::move(tasks_of(*one.array, &one.targets), std::back_inserter(tasks));
   }
-  run_all(tasks);
+  run_all(tasks, past_memory);
 }
 
 void Source::verify() const {
   std::vector<Task> tasks;
   for (const StoredArray& array : index_.arrays) std::ranges::move(tasks_of(array, nullptr), std::back_inserter(tasks));
-  run_all(tasks);
+  run_all(tasks, true);
   for (std::size_t number = 0; number < index_.files.size(); ++number) {
     // What other tools find in the files must be what the index says.
     const FileReader& opened = file(number);

@@ -35,8 +35,10 @@ class Source {
   const Index& index() const { return index_; }
 
   /// Fills all targets. Reads pieces of boxes of which something is wanted, each once, by all threads of the process,
-  /// and needs no more memory than a piece for each of these. Throws CheckpointError, naming array and file.
-  void read(const std::vector<Wanted>& wanted) const;
+  /// and needs no more memory than a piece for each of these. With `past_memory`
+  /// the system keeps nothing of it, which is good where no other process is about to read the same. Throws
+  /// CheckpointError, naming array and file.
+  void read(const std::vector<Wanted>& wanted, bool past_memory) const;
   /// Reads everything, and keeps nothing.
   void verify() const;
 
@@ -46,8 +48,8 @@ class Source {
 
   const FileReader& file(std::size_t number) const;
   void check_file(const FileReader& file, std::size_t number) const;
-  void run(const Task& task, Scratch& scratch) const;
-  void run_all(const std::vector<Task>& tasks) const;
+  void run(const Task& task, Scratch& scratch, bool past_memory) const;
+  void run_all(const std::vector<Task>& tasks, bool past_memory) const;
   std::vector<Task> tasks_of(const StoredArray& array, const std::vector<Target>* targets) const;
 
   const std::string what_;

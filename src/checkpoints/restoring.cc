@@ -160,7 +160,7 @@ std::vector<Place> read_places(const Source& source, const std::vector<const Sto
     wanted.push_back({arrays[i], {}});
     places.push_back(place_like(like[i], paths[i], wanted.back().targets));
   }
-  source.read(wanted);
+  source.read(wanted, process_count() == 1);
   return places;
 }
 
@@ -280,7 +280,7 @@ std::map<std::string, Array> load_safetensors(const std::filesystem::path& path,
                               wanted.back().targets));
     places.back().is_unplaced = true;
   }
-  source->read(wanted);
+  source->read(wanted, process_count() == 1);
   std::map<std::string, Array> arrays;
   for (std::size_t i = 0; i < places.size(); ++i) arrays[wanted[i].array->path] = array_at(std::move(places[i]));
   return arrays;

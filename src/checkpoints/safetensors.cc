@@ -17,7 +17,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr std::size_t kAlignment = 8;  // Of the first element.
+// Of the first element: readers that go past the system's memory need no copy then.
+constexpr std::size_t kAlignment = FileReader::kBlock;
 
 struct NamedDtype {
   std::string_view name;
@@ -79,8 +80,9 @@ std::string header_of(const std::vector<StoredTensor>& tensors, const std::map<s
                         tensor.begin + tensor.bytes);
   }
   text += '}';
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-  const std::uint64_t size = text.size();
+  std::uint64_t size = 0;
+  text.resize((sizeof size + text.size() + kAlignment - 1) / kAlignment * kAlignment - sizeof size, ' ');
+  size = text.size();
   std::string header(sizeof size, '\0');
   std::memcpy(header.data(), &size, sizeof size);
   header += text;

@@ -47,7 +47,7 @@ struct TensorFile {
 /// Gives tensors their places one after the other. Those of wide elements should come first, so that all are aligned.
 /// Returns how many bytes all have.
 std::int64_t place_tensors(std::vector<StoredTensor>& tensors);
-/// What stands before the elements.
+/// What stands before the elements, which begin at a multiple of FileReader::kBlock.
 std::string header_of(const std::vector<StoredTensor>& tensors, const std::map<std::string, std::string>& metadata);
 /// Reads what stands there. Throws CheckpointError, naming the file, unless it is what the format says.
 TensorFile read_header(const FileReader& file);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -40,14 +41,24 @@ std::int64_t own_position(const Grid& grid, AtomSet varying, std::int64_t shard,
   return grid.representative(varying, shard);
 }
 
-// In the order of the file: wide elements first, so that each tensor is aligned.
-template <class DtypeOf>
-std::vector<std::size_t> aligned_order(std::size_t count, const DtypeOf& dtype_of) {
-  const auto width = [&](std::size_t i) { return size_of(*dtype_of_stored(stored_as(dtype_of(i)).dtype)); };
-  std::vector<std::size_t> order(count);
+// In the order of the file: first what is whole blocks, so that all of these begin at one, then wide elements before
+// narrow ones, so that each tensor is aligned.
+void sort_for_file(std::vector<std::size_t>& order, const std::vector<StoredTensor>& tensors) {
+  const auto rank = [&](std::size_t i) {
+    const bool is_blocks = tensors[i].bytes % static_cast<std::int64_t>(FileReader::kBlock) == 0;
+    return std::pair(is_blocks, size_of(*dtype_of_stored(tensors[i].dtype)));
+  };
+  std::ranges::stable_sort(order, std::greater<>(), rank);
+}
+
+// Tensors in that order; `order` says which they were.
+std::vector<StoredTensor> ordered(std::vector<StoredTensor> tensors, std::vector<std::size_t>& order) {
+  order.resize(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), width);
-  return order;
+  sort_for_file(order, tensors);
+  std::vector<StoredTensor> sorted;
+  for (const std::size_t i : order) sorted.push_back(std::move(tensors[i]));
+  return sorted;
 }
 
 void put_dims(ByteWriter& writer, const Dims& dims) {
@@ -98,14 +109,13 @@ std::vector<Portion> portions_of(const std::vector<Held>& arrays, int process, i
 
 Written write_portions(const std::vector<Held>& arrays, const std::vector<Portion>& portions, const Path& folder,
                        int process, std::int64_t step, const std::string& run) {
-  const std::vector<std::size_t> order =
-      aligned_order(portions.size(), [&](std::size_t i) { return arrays[portions[i].array].array.type().dtype; });
   std::vector<StoredTensor> tensors;
-  for (const std::size_t i : order) {
-    const Portion& portion = portions[i];
+  for (const Portion& portion : portions) {
     const Held& held = arrays[portion.array];
     tensors.push_back(stored_tensor(name_of_portion(held, portion.box), held.array.type().dtype, portion.box.extents));
   }
+  std::vector<std::size_t> order;
+  tensors = ordered(std::move(tensors), order);
   const std::int64_t data_bytes = place_tensors(tensors);
   const std::string header = header_of(
       tensors,
@@ -185,9 +195,9 @@ void write_tensors(const Path& file, std::vector<WholeTensor> tensors,
     }
   }
   std::vector<StoredTensor> stored;
-  const std::vector<std::size_t> order = aligned_order(tensors.size(), [&](std::size_t i) { return tensors[i].dtype; });
-  for (const std::size_t i : order)
-    stored.push_back(stored_tensor(tensors[i].name, tensors[i].dtype, tensors[i].shape));
+  for (const WholeTensor& tensor : tensors) stored.push_back(stored_tensor(tensor.name, tensor.dtype, tensor.shape));
+  std::vector<std::size_t> order;
+  stored = ordered(std::move(stored), order);
   const std::int64_t data_bytes = place_tensors(stored);
   const std::string header = header_of(stored, metadata);
   const Path unfinished = fmt::format("{}.tmp-{}", file.string(), getpid());

@@ -1,4 +1,5 @@
 // Checkpoints of programs and machines that stop at any point, and of disks that fail.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <shoal/checkpoints.h>
 #include <shoal/shoal.h>
@@ -6,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -15,6 +18,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/test_command.h"
 #include "recorded_files.h"

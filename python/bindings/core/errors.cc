@@ -13,6 +13,7 @@
 #include "frontend/array/tracer_errors.h"
 #include "runtime/process_data.h"
 #include "runtime/result_checks.h"
+#include "shoal/checkpoints.h"
 
 namespace shoal::python {
 namespace {
@@ -33,6 +34,7 @@ struct Classes {
   PyObject* passing;
   PyObject* out_of_range;
   PyObject* key_reuse;
+  PyObject* checkpoint;
 };
 Classes& classes() {
   static Classes all{};
@@ -123,6 +125,8 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(classes().unexpected_tracer, in_python(e).c_str());
   } catch (const ValueOfTracer& e) {
     PyErr_SetString(classes().concretization, in_python(e).c_str());
+  } catch (const checkpoints::CheckpointError& e) {
+    PyErr_SetString(classes().checkpoint, in_python(e).c_str());
   } catch (const InvalidState& e) {
     PyErr_SetString(PyExc_RuntimeError, in_python(e).c_str());
   } catch (const Unsupported& e) {
@@ -209,6 +213,8 @@ void bind_errors(nb::module_& m) {
   all.out_of_range =
       make_class(m, "OutOfRange", index_and_value, "An index, a dimension or a number outside its range.");
   const nb::object both = nb::steal(PyTuple_Pack(2, all.distributed, PyExc_TimeoutError));
+  all.checkpoint =
+      make_class(m, "CheckpointError", PyExc_OSError, "A checkpoint cannot be written, is not there, or is damaged.");
   all.deadline_exceeded = make_class(m, "DeadlineExceeded", both, "What was waited for did not come in time.");
   all.unexpected_tracer = make_class(m, "UnexpectedTracerError", runtime_error,
                                      "A tracer is used after the function whose trace it belongs to, or elsewhere.");

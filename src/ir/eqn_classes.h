@@ -2,6 +2,7 @@
 // holds for its like in the others.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -31,7 +32,7 @@ class EqnClasses {
   };
   struct EqnKey {
     const Eqn* eqn;
-    std::vector<std::uint32_t> values;  // The classes of operands and results.
+    boost::container::small_vector<std::uint32_t, 8> values;  // The classes of operands and results.
     bool operator==(const EqnKey& other) const;
   };
   struct HashEqn {

@@ -38,41 +38,41 @@ bool is_free(const Graph& graph, const Eqn& eqn) {
 
 }  // namespace
 
-Graph cse(const Graph& graph) {
+Graph cse(Graph graph) {
   Graph result;
   result.name = graph.name;
   result.axes = graph.axes;
   result.grid = graph.grid;
-  result.values = graph.values;
-  result.inputs = graph.inputs;
-  result.outputs = graph.outputs;
-  std::unordered_map<Key, const Eqn*, HashKey> known;
+  result.values = std::move(graph.values);
+  result.inputs = std::move(graph.inputs);
+  result.outputs = std::move(graph.outputs);
+  result.eqns.reserve(graph.eqns.size());
+  std::unordered_map<Key, std::size_t, HashKey> known;  // With the place of the first such equation in the result.
   known.reserve(graph.eqns.size());
-  std::vector<ValueId> first(graph.values.size());  // The first value that equals another.
+  std::vector<ValueId> first(result.values.size());  // The first value that equals another.
   std::iota(first.begin(), first.end(), 0);
   std::vector<ValueId> kept = first;  // What stands for a value whose equation goes.
   const auto in = [](const std::vector<ValueId>& map, ValueId id) { return map[slot(id)]; };
-  for (const Eqn& eqn : graph.eqns) {
-    Eqn copy = eqn;
-    for (ValueId& id : copy.inputs) id = in(kept, id);
-    map_bodies(copy, [](const Graph& body) { return dce(cse(body)); });
-    if (has_effect(copy)) {
-      result.eqns.push_back(std::move(copy));
+  for (Eqn& eqn : graph.eqns) {
+    for (ValueId& id : eqn.inputs) id = in(kept, id);
+    map_bodies(eqn, [](const Graph& body) { return dce(cse(body)); });
+    if (has_effect(eqn)) {
+      result.eqns.push_back(std::move(eqn));
       continue;
     }
-    Key key{.op = copy.op, .attrs = copy.attrs, .operands = copy.inputs};
+    Key key{.op = eqn.op, .attrs = eqn.attrs, .operands = eqn.inputs};
     for (ValueId& id : key.operands) id = in(first, id);
-    const auto [found, is_new] = known.try_emplace(std::move(key), &eqn);
+    const auto [found, is_new] = known.try_emplace(std::move(key), result.eqns.size());
     if (!is_new) {
-      const bool stays = is_free(graph, eqn);
+      const bool stays = is_free(result, eqn);
       for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-        const ValueId same = found->second->outputs[i];
+        const ValueId same = result.eqns[found->second].outputs[i];
         first[slot(eqn.outputs[i])] = in(first, same);
         if (!stays) kept[slot(eqn.outputs[i])] = same;
       }
       if (!stays) continue;
     }
-    result.eqns.push_back(std::move(copy));
+    result.eqns.push_back(std::move(eqn));
   }
   for (ValueId& id : result.outputs) id = in(kept, id);
   return result;

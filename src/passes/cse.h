@@ -8,6 +8,6 @@ namespace shoal {
 
 /// What costs nothing to make again, such as a constant, stays where it is: each user can then have it where it wants
 /// it. Later equations are still recognised as equal.
-Graph cse(const Graph& graph);
+Graph cse(Graph graph);
 
 }  // namespace shoal

@@ -31,27 +31,26 @@ std::vector<bool> used_inputs(const Graph& graph) {
 }
 
 // Values are numbered anew, so that equal graphs are equal whatever was removed from them.
-Graph renumbered(const Graph& graph, const std::vector<ValueId>& inputs, std::vector<Eqn> eqns,
-                 const std::vector<ValueId>& outputs) {
+Graph renumbered(Graph graph, std::vector<ValueId> inputs, std::vector<Eqn> eqns, std::vector<ValueId> outputs) {
   Graph result;
   result.name = graph.name;
   result.axes = graph.axes;
   result.grid = graph.grid;
   std::vector<ValueId> renamed(graph.values.size(), -1);
   const auto keep = [&](ValueId& id) {
-    result.values.push_back(graph.value(id));
+    result.values.push_back(std::move(graph.value(id)));
     id = renamed[slot(id)] = static_cast<ValueId>(result.values.size() - 1);
   };
   const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
-  result.values.reserve(inputs.size() + eqns.size());
-  result.inputs = inputs;
+  result.values.reserve(std::min(graph.values.size(), inputs.size() + eqns.size()));
+  result.inputs = std::move(inputs);
   std::ranges::for_each(result.inputs, keep);
   for (Eqn& eqn : eqns) {
     std::ranges::for_each(eqn.inputs, rename);
     std::ranges::for_each(eqn.outputs, keep);
   }
   result.eqns = std::move(eqns);
-  result.outputs = outputs;
+  result.outputs = std::move(outputs);
   std::ranges::for_each(result.outputs, rename);
   return result;
 }
@@ -59,7 +58,7 @@ Graph renumbered(const Graph& graph, const std::vector<ValueId>& inputs, std::ve
 class Elimination {
  public:
   // What is needed for these outputs.
-  Graph run(const Graph& graph, const std::vector<ValueId>& outputs) {
+  Graph run(Graph graph, std::vector<ValueId> outputs) {
     std::vector<bool> live(graph.values.size(), false);
     const auto is_live = [&](ValueId id) { return static_cast<bool>(live[slot(id)]); };
     const auto mark = [&](ValueId id) { live[slot(id)] = true; };
@@ -72,13 +71,15 @@ class Elimination {
         for (ValueId id : eqn->outputs) results.push_back(is_live(id));
         kept.push_back(narrowed(*eqn, std::move(results)));
       } else {
-        kept.push_back(*eqn);
+        const bool is_flat = bodies_of(*eqn).empty();
+        kept.push_back(is_flat ? std::move(*eqn) : *eqn);
         map_bodies(kept.back(), [&](const Graph& body) { return run(body, body.outputs); });
       }
       std::ranges::for_each(kept.back().inputs, mark);
     }
     std::ranges::reverse(kept);
-    return renumbered(graph, graph.inputs, std::move(kept), outputs);
+    std::vector<ValueId> inputs = graph.inputs;
+    return renumbered(std::move(graph), std::move(inputs), std::move(kept), std::move(outputs));
   }
 
   // A control equation whose results are needed as `live` says, without what it carries, takes and gives in vain. A
@@ -136,13 +137,16 @@ class Elimination {
     return found->second;
   }
 
-  // Bodies are held by the graph that is rewritten.
+  // Bodies are held by the graph that is rewritten, in which equations that hold some stay.
   std::map<std::pair<const Graph*, std::vector<bool>>, Graph> parts_;
 };
 
 }  // namespace
 
-Graph dce(const Graph& graph) { return Elimination().run(graph, graph.outputs); }
+Graph dce(Graph graph) {
+  std::vector<ValueId> outputs = graph.outputs;
+  return Elimination().run(std::move(graph), std::move(outputs));
+}
 
 Eqn narrowed(const Eqn& eqn, std::vector<bool> wanted) { return Elimination().narrowed(eqn, std::move(wanted)); }
 

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-Graph dce(const Graph& graph);
+Graph dce(Graph graph);
 
 /// A loop or branch with what it takes to give those of its results that are `wanted`, and others that these need.
 Eqn narrowed(const Eqn& eqn, std::vector<bool> wanted);

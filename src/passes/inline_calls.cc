@@ -33,36 +33,35 @@ bool is_as_written(const Graph& graph, IsOpened* is_opened) {
   return std::ranges::all_of(graph.eqns, is_left) && slot(next) == graph.values.size();
 }
 
-Graph inlined(const Graph& graph, IsOpened* is_opened);
+Graph inlined(Graph graph, IsOpened* is_opened);
 
 class Inliner {
  public:
   Inliner(Graph& result, IsOpened* is_opened) : result_(result), is_opened_(is_opened) {}
 
-  ValueId add(const Value& value) {
-    result_.values.push_back(value);
+  ValueId add(Value value) {
+    result_.values.push_back(std::move(value));
     return static_cast<ValueId>(result_.values.size() - 1);
   }
 
   // Appends the equations of `graph`; returns the values that stand for its outputs.
-  ValueIds append(const Graph& graph, std::span<const ValueId> arguments) {
+  ValueIds append(Graph graph, std::span<const ValueId> arguments) {
     std::vector<ValueId> renamed(graph.values.size(), -1);
     for (std::size_t i = 0; i < arguments.size(); ++i) renamed[slot(graph.inputs[i])] = arguments[i];
     const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
-    for (const Eqn& eqn : graph.eqns) {
-      Eqn copy = eqn;
-      std::ranges::for_each(copy.inputs, rename);
+    for (Eqn& eqn : graph.eqns) {
+      std::ranges::for_each(eqn.inputs, rename);
       if (is_opened_(eqn)) {
-        const ValueIds outputs = append(is_call(eqn) ? eqn.attrs.graph() : *bodies_of(eqn).front(), copy.inputs);
+        const ValueIds outputs = append(is_call(eqn) ? eqn.attrs.graph() : *bodies_of(eqn).front(), eqn.inputs);
         for (std::size_t i = 0; i < outputs.size(); ++i) renamed[slot(eqn.outputs[i])] = outputs[i];
         continue;
       }
       const auto bodies = bodies_of(eqn);
       if (!std::ranges::all_of(bodies, [&](const Graph* body) { return is_as_written(*body, is_opened_); })) {
-        map_bodies(copy, [&](const Graph& body) { return inlined(body, is_opened_); });
+        map_bodies(eqn, [&](const Graph& body) { return inlined(body, is_opened_); });
       }
-      for (ValueId& id : copy.outputs) id = renamed[slot(id)] = add(graph.value(id));
-      result_.eqns.push_back(std::move(copy));
+      for (ValueId& id : eqn.outputs) id = renamed[slot(id)] = add(std::move(graph.value(id)));
+      result_.eqns.push_back(std::move(eqn));
     }
     ValueIds outputs;
     for (ValueId id : graph.outputs) outputs.push_back(renamed[slot(id)]);
@@ -74,7 +73,7 @@ class Inliner {
   IsOpened* is_opened_;
 };
 
-Graph inlined(const Graph& graph, IsOpened* is_opened) {
+Graph inlined(Graph graph, IsOpened* is_opened) {
   Graph result;
   result.name = graph.name;
   result.axes = graph.axes;
@@ -82,14 +81,14 @@ Graph inlined(const Graph& graph, IsOpened* is_opened) {
   result.values.reserve(graph.values.size());
   result.eqns.reserve(graph.eqns.size());
   Inliner inliner(result, is_opened);
-  for (ValueId id : graph.inputs) result.inputs.push_back(inliner.add(graph.value(id)));
-  result.outputs = inliner.append(graph, result.inputs);
+  for (ValueId id : graph.inputs) result.inputs.push_back(inliner.add(std::move(graph.value(id))));
+  result.outputs = inliner.append(std::move(graph), result.inputs);
   return result;
 }
 
 }  // namespace
 
-Graph inline_calls(const Graph& graph) { return inlined(graph, &is_call); }
-Graph inline_calls_and_regions(const Graph& graph) { return inlined(graph, &is_call_or_region); }
+Graph inline_calls(Graph graph) { return inlined(std::move(graph), &is_call); }
+Graph inline_calls_and_regions(Graph graph) { return inlined(std::move(graph), &is_call_or_region); }
 
 }  // namespace shoal

@@ -5,10 +5,10 @@
 
 namespace shoal {
 
-Graph inline_calls(const Graph& graph);
+Graph inline_calls(Graph graph);
 
 /// The same for regions of recomputation, too, which passes keep closed: once these are over, and for a look at all
 /// that is computed.
-Graph inline_calls_and_regions(const Graph& graph);
+Graph inline_calls_and_regions(Graph graph);
 
 }  // namespace shoal

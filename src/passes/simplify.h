@@ -7,6 +7,6 @@
 namespace shoal {
 
 /// In shard_map bodies too. What is no longer used stays, for dce to remove.
-Graph simplify(const Graph& graph);
+Graph simplify(Graph graph);
 
 }  // namespace shoal

@@ -52,8 +52,11 @@ class Executable::Borrowed {
   std::unique_ptr<Launch> launch_;
 };
 
-Executable::Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest)
+Executable::Executable(GraphPtr graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest)
     : schedule_(make_schedule(std::move(graph), backend, reuses, digest)) {}
+
+Executable::Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest)
+    : Executable(std::make_shared<const Graph>(std::move(graph)), backend, reuses, digest) {}
 
 Executable::~Executable() { delete spare_.load(); }
 

@@ -23,12 +23,14 @@ namespace shoal {
 class Executable {
  public:
   /// Takes what make_schedule() takes, and throws what that throws.
+  Executable(GraphPtr graph, const Backend& backend, const std::vector<Reuse>& reuses = {}, const Digest& digest = {});
   Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses = {}, const Digest& digest = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
   const Graph& graph() const { return schedule_.graph; }
+  const GraphPtr& kept_graph() const { return schedule_.kept; }
   const MemoryPlan& memory_plan() const { return schedule_.plan; }
   const Schedule& schedule() const { return schedule_; }
 

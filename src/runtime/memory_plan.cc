@@ -14,6 +14,8 @@ using Place = MemoryPlan::Place;
 using Storage = MemoryPlan::Storage;
 
 constexpr std::size_t kAlignment = 64;
+// So many steps together have a list of what lives in them.
+constexpr std::size_t kStepsOfPart = 32;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -368,11 +370,18 @@ class Planner {
   // That is "greedy by size for offset calculation" of Pisarchyk and Lee, arXiv:2001.03288.
   static std::size_t pack(std::vector<Block>& blocks) {
     std::ranges::stable_sort(blocks, [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
-    std::vector<const Block*> placed;  // By offset.
+    using ByOffset = std::vector<const Block*>;
+    // Those that are placed: all, and those that live in some steps: most blocks live shortly, and meet few.
+    ByOffset all;
+    std::vector<ByOffset> in_steps;
+    const auto part_of = [](std::int32_t step) { return static_cast<std::size_t>(std::max(step, 0)) / kStepsOfPart; };
+    for (const Block& block : blocks) in_steps.resize(std::max(in_steps.size(), part_of(block.death) + 1));
     std::size_t end = 0;
     for (Block& block : blocks) {
+      const std::size_t first = part_of(block.birth);
+      const std::size_t last = part_of(block.death);
       std::size_t offset = 0;
-      for (const Block* other : placed) {
+      for (const Block* other : first == last ? in_steps[first] : all) {
         if (other->death < block.birth || block.death < other->birth) continue;
         if (plus(offset, block.bytes) <= *other->offset) break;
         offset = std::max(offset, plus(*other->offset, other->bytes));
@@ -380,7 +389,11 @@ class Planner {
       *block.offset = offset;
       end = std::max(end, plus(offset, block.bytes));
       const auto after = [](std::size_t at, const Block* other) { return at < *other->offset; };
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, after), &block);
+      const auto add_to = [&](ByOffset& placed) {
+        placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, after), &block);
+      };
+      add_to(all);
+      for (std::size_t part = first; part <= last; ++part) add_to(in_steps[part]);
     }
     return end;
   }

@@ -127,7 +127,7 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
   const auto make = [&](Graph graph) {
     return std::make_unique<Executable>(std::move(graph), backend, reuses, digest_);
   };
-  executable_ = make(*program.graph);
+  executable_ = std::make_unique<Executable>(program.graph.kept(), backend, reuses, digest_);
   const std::size_t left = memory_left(executable_->argument_bytes());
   const std::size_t budget = memory_budget ? static_cast<std::size_t>(*memory_budget) : left;
   const std::size_t room = std::min(budget, left);
@@ -137,7 +137,7 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
                          return backend.fuse(std::move(graph), Backend::FusionGoal::kMemory);
                        }};
       run_stages(lean, "fuse", "fuse");
-      return *lean.graph;
+      return lean.graph.take();
     });
   }
   if (memory_budget && executable_->launch_bytes() > budget) {
@@ -163,7 +163,7 @@ void Program::fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>
   }
   executable_ = std::move(lean.executable);
   const std::size_t after = executable_->launch_bytes();
-  if (after < before) pipeline_.keep("rematerialized", executable_->graph());
+  if (after < before) pipeline_.keep("rematerialized", executable_->kept_graph());
   if (!log_enabled(LogTopic::kCompile)) return;
   log_info(LogTopic::kCompile,
            fmt::format("{}: a launch would take {} bytes, and {} are left: it takes {} ({} fewer){}, with {} steps "

@@ -23,7 +23,7 @@ RegionProgram::RegionProgram(Graph body, GridPtr grid, ManualRegion region, Sour
   // Of what is partitioned, as fusion may depend on the processor.
   const Digest digest = is_local ? Digest() : make_digest(*program.graph).digest;
   pipeline.run(program, "fuse", "fuse", &report);
-  executable_ = std::make_unique<Executable>(*program.graph, backend, std::vector<Reuse>(), digest);
+  executable_ = std::make_unique<Executable>(program.graph.kept(), backend, std::vector<Reuse>(), digest);
   report.end_stage("make kernels");
   report.finish(devices);
 }

@@ -29,16 +29,15 @@ constexpr std::size_t kScratchAlignment = 64;
 
 class Scheduler {
  public:
-  Scheduler(Graph graph, const Backend& backend, const Digest& digest) {
-    schedule_.graph = std::move(graph);
+  Scheduler(GraphPtr graph, const Backend& backend, const Digest& digest) : schedule_(std::move(graph)) {
     schedule_.backend = &backend;
     schedule_.digest = digest;
     if (!grid().is_local()) schedule_.communicator = &Communicator::of(grid().processes());
   }
 
   // Of a body of a control equation, which processes of different parties run differently often.
-  Scheduler(const Graph& body, const Scheduler& outer, std::vector<int> parties)
-      : Scheduler(body, *outer.schedule_.backend, outer.schedule_.digest) {
+  Scheduler(GraphPtr body, const Scheduler& outer, std::vector<int> parties)
+      : Scheduler(std::move(body), *outer.schedule_.backend, outer.schedule_.digest) {
     schedule_.is_body = true;
     parties_ = std::move(parties);
   }
@@ -310,7 +309,8 @@ class Scheduler {
       std::vector<Schedule> made;
       for (const Graph* body : bodies) {
         const bool answers = work.control.asks && body == bodies.front();
-        made.push_back(Scheduler(*body, *this, parties).schedule(answers ? std::vector<Reuse>() : reuses));
+        made.push_back(Scheduler(std::make_shared<const Graph>(*body), *this, parties)
+                           .schedule(answers ? std::vector<Reuse>() : reuses));
       }
       return made;
     };
@@ -611,7 +611,7 @@ void Schedule::for_each_place(FunctionRef<void(std::size_t, const MemoryPlan::Pl
   }
 }
 
-Schedule make_schedule(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest) {
+Schedule make_schedule(GraphPtr graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest) {
   return Scheduler(std::move(graph), backend, digest).schedule(reuses);
 }
 

@@ -192,7 +192,10 @@ struct Schedule {
   /// Calls use(pointer, place) for each pointer to what lies in a storage here.
   void for_each_place(FunctionRef<void(std::size_t pointer, const MemoryPlan::Place& place)> use) const;
 
-  Graph graph;
+  explicit Schedule(GraphPtr of) : kept(std::move(of)), graph(*kept) {}
+
+  GraphPtr kept;  ///< The graph, which others may keep, too.
+  const Graph& graph;
   bool is_body = false;  ///< Whether whoever runs it says where inputs and outputs lie.
   const Backend* backend = nullptr;
   Digest digest;                           ///< Tells the program from others, in messages.
@@ -227,6 +230,6 @@ struct Schedule {
 ///
 /// If devices are of several processes, `digest` must tell the program from others, and be the same in all processes.
 /// Throws Unsupported for an op that the back end has not.
-Schedule make_schedule(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest);
+Schedule make_schedule(GraphPtr graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest);
 
 }  // namespace shoal

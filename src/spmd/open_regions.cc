@@ -1,5 +1,6 @@
 #include "spmd/open_regions.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -25,12 +26,17 @@ PartitionSpec joined_spec(const PartitionSpec& spec, const Type& inside) {
                        union_of(spec.reduced(), own.reduced));
 }
 
+// Whether opening changes nothing of an equation outside of regions.
+bool stays_outside(const Eqn& eqn) {
+  if (eqn.op->op_class == OpClass::kTyping) return eqn.op->relaxes_axes || !eqn.attrs.contains("axes");
+  return eqn.op->op_class == OpClass::kCompute || eqn.op->op_class == OpClass::kConstraint;
+}
+
 class Opener {
  public:
   Opener(Graph& target, const Mesh& mesh, AtomSet manual) : target_(target), mesh_(mesh), manual_(manual) {}
 
   // Once.
-
   std::vector<ValueId> append(const Graph& body, std::span<const ValueId> arguments) {
     SHOAL_CHECK(arguments.size() == body.inputs.size(), "a body takes as many arguments as it has inputs");
     renamed_.resize(body.values.size(), -1);
@@ -138,7 +144,9 @@ std::vector<ValueId> append_body(Graph& target, const Graph& body, const Mesh& m
   return Opener(target, mesh, manual).append(body, arguments);
 }
 
-Graph open_regions(const Graph& graph) {
+Graph open_regions(Graph graph) {
+  graph.axes = {};
+  if (std::ranges::all_of(graph.eqns, &stays_outside)) return graph;
   Graph result;
   result.name = graph.name;
   result.grid = graph.grid;

@@ -11,7 +11,7 @@ namespace shoal {
 /// Replaces every shard_map equation of `graph`, which has a grid, by boundary ops and the equations of its body.
 /// Inside a region values are local to its manual axes (`Value::manual`) and global to the others, which the compiler
 /// goes on to split. Axes of collectives become axes of the grid.
-Graph open_regions(const Graph& graph);
+Graph open_regions(Graph graph);
 
 /// Appends the equations of a shard_map body to `target`, with its inputs replaced by `arguments`; returns the values
 /// that stand for its outputs. `mesh` names the axes of the body; `manual` are the atoms of the region.

@@ -1,6 +1,7 @@
 #include "spmd/partition.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
 #include <map>
 #include <numeric>
@@ -619,7 +620,10 @@ class Partitioner {
     std::vector<Value> results;
   };
   // All that it depends on.
-  using DecisionKey = std::vector<std::uintptr_t>;
+  using DecisionKey = boost::container::small_vector<std::uintptr_t, 16>;
+  struct HashDecisionKey {
+    std::size_t operator()(const DecisionKey& key) const { return boost::hash_range(key.begin(), key.end()); }
+  };
 
   // The equation and the forms of its operands: numbers of what is alike.
   DecisionKey key_of(const Eqn& eqn) {
@@ -1355,7 +1359,7 @@ class Partitioner {
   Graph new_;
   EqnClasses classes_;  // Of the old graph.
   Forms forms_;
-  std::unordered_map<DecisionKey, std::optional<Decision>, boost::hash<DecisionKey>> decisions_;
+  std::unordered_map<DecisionKey, std::optional<Decision>, HashDecisionKey> decisions_;
   std::unordered_multimap<std::size_t, Shared<GlobalShape>> lying_;
   mutable std::vector<std::int32_t> makers_;  // Of each value of the new graph, as far as they were noted.
   mutable std::size_t noted_ = 0;             // How many equations were.

@@ -159,7 +159,7 @@ void choose_grid(const Graph& graph, Placing& placing) {
 
 Graph place(Graph graph, const Placing& placing) {
   graph.grid = placing.grid;
-  graph = open_regions(graph);
+  graph = open_regions(std::move(graph));
   Builder build(graph, placing.where);
   for (std::size_t i = 0; i < placing.outputs.size(); ++i) {
     if (!placing.outputs[i].sharding) continue;

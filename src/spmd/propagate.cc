@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "ir/bodies.h"
@@ -124,6 +125,28 @@ constexpr Round kRounds[] = {
     {.selects = [](const Step&) { return true; }},
 };
 
+// Placements of values that nothing splits.
+class WholePlacements {
+ public:
+  const Shared<Placement>& of_rank(std::size_t rank) {
+    while (by_rank_.size() <= rank) by_rank_.emplace_back(Placement::replicated(by_rank_.size()));
+    return by_rank_[rank];
+  }
+
+ private:
+  std::vector<Shared<Placement>> by_rank_;
+};
+
+// On one device nothing is split.
+Graph on_one_device(Graph graph, WholePlacements& whole) {
+  for (Value& value : graph.values) value.placement = whole.of_rank(value.type.rank());
+  for (Eqn& eqn : graph.eqns) {
+    if (eqn.op->op_class != OpClass::kControl) continue;
+    map_bodies(eqn, [&](const Graph& body) { return on_one_device(body, whole); });
+  }
+  return graph;
+}
+
 class Propagation {
  public:
   explicit Propagation(Graph& graph) : grid_(*graph.grid) { add_scope(graph); }
@@ -136,7 +159,6 @@ class Propagation {
       const Scope& scope = scopes_[s];
       for (Eqn& eqn : scope.graph->eqns) {
         fix_results(scope, eqn);
-        if (grid_.num_atoms() == 0) continue;  // One device splits nothing.
         if (eqn.op->rule != nullptr) steps_.emplace_back(scope, eqn);
         if (eqn.op->op_class != OpClass::kControl) continue;
         const std::size_t count = eqn.op->control(eqn.attrs).num_bodies;
@@ -443,8 +465,7 @@ class Propagation {
     if (!state.partial.empty() || !std::ranges::all_of(state.dims, &Atoms::empty)) {
       return Placement{.dims = std::move(state.dims), .partial = std::move(state.partial)};
     }
-    while (whole_.size() <= state.dims.size()) whole_.emplace_back(Placement::replicated(whole_.size()));
-    return whole_[state.dims.size()];
+    return whole_.of_rank(state.dims.size());
   }
 
   void finish() {
@@ -467,9 +488,9 @@ class Propagation {
 
   const Grid& grid_;
   std::vector<Scope> scopes_;
-  std::deque<Graph> copies_;                        // The bodies, in the order of their scopes.
-  std::vector<State> states_;                       // Per value.
-  std::vector<Shared<Placement>> whole_;            // By rank.
+  std::deque<Graph> copies_;   // The bodies, in the order of their scopes.
+  std::vector<State> states_;  // Per value.
+  WholePlacements whole_;
   std::deque<Step> steps_;                          // They point into themselves.
   std::vector<std::vector<std::size_t>> touching_;  // Per value: the steps that it is an operand or result of.
   std::vector<bool> stale_;                         // Per step: to be visited again.
@@ -479,6 +500,10 @@ class Propagation {
 
 Graph propagate(Graph graph, const std::vector<std::optional<Placement>>& inputs) {
   SHOAL_CHECK(graph.grid != nullptr, "propagation needs a grid");
+  if (graph.grid->num_atoms() == 0) {
+    WholePlacements whole;
+    return on_one_device(std::move(graph), whole);
+  }
   Propagation propagation(graph);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i]) propagation.fix_input(i, inputs[i]->dims);

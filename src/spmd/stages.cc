@@ -20,44 +20,37 @@
 namespace shoal {
 namespace {
 
-GraphPtr shared(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
-
-template <Graph (*kPass)(const Graph&)>
+template <Graph (*kPass)(Graph)>
 void rewrite(Compilation& program) {
-  program.graph = shared(kPass(*program.graph));
+  program.graph = kPass(program.graph.take());
 }
 
 // Calls, and the keys of random numbers.
-void open_all(Compilation& program) { program.graph = shared(open_keys(inline_calls(*program.graph))); }
-
-void hoist_all(Compilation& program) {
-  const auto is_loop = [](const Eqn& eqn) { return eqn.op->op_class == OpClass::kControl; };
-  if (any_eqn(*program.graph, is_loop)) program.graph = shared(hoist(*program.graph));
-}
+void open_all(Compilation& program) { program.graph = open_keys(inline_calls(program.graph.take())); }
 
 void place_all(Compilation& program) {
   Placing& placing = program.placing;
   if (program.region) {
-    program.graph = shared(place_in_region(*program.graph, placing.grid, *program.region));
+    program.graph = place_in_region(*program.graph, placing.grid, *program.region);
     return;
   }
-  Graph graph = give_devices(*program.graph, placing);
+  Graph graph = give_devices(program.graph.take(), placing);
   choose_grid(graph, placing);
-  program.graph = shared(place(std::move(graph), placing));
+  program.graph = place(std::move(graph), placing);
 }
 
 void propagate_all(Compilation& program) {
   if (program.region) {
     std::vector<std::optional<Placement>> open(program.graph->inputs.size());
-    program.graph = shared(propagate(*program.graph, open));
+    program.graph = propagate(program.graph.take(), open);
     return;
   }
   const std::vector<std::optional<Placement>> fixed = fixed_inputs(*program.graph, program.placing);
-  Graph graph = propagate(*program.graph, fixed);
+  Graph graph = propagate(program.graph.take(), fixed);
   settle_outputs(graph, program.placing);
   settle_inputs(graph, program.placing);
   report_shardings(graph, program.placing);
-  program.graph = shared(std::move(graph));
+  program.graph = std::move(graph);
 }
 
 // Bodies that run under control are programs of their own to the back end.
@@ -68,19 +61,19 @@ Graph fused(const Compilation& program, Graph graph) {
   return overlap(program.fuse(std::move(graph)));
 }
 
-void partition_all(Compilation& program) { program.graph = shared(hoist_exchanges(partition(*program.graph))); }
+void partition_all(Compilation& program) { program.graph = hoist_exchanges(partition(*program.graph)); }
 
 // A region has kept passes from merging what it computes again with the first time. From here on it would only be one
 // program more, and keep loops around it from being one kernel.
 void fuse_all(Compilation& program) {
-  program.graph = shared(update_last(inline_calls_and_regions(fused(program, *program.graph))));
+  program.graph = update_last(inline_calls_and_regions(fused(program, program.graph.take())));
 }
 
 constexpr Stage kStages[] = {
     {.name = "inline_calls", .result = "", .run = open_all},
     {.name = "simplify", .result = "", .run = rewrite<simplify>},
     {.name = "cse", .result = "", .run = rewrite<cse>},
-    {.name = "hoist", .result = "", .run = hoist_all},
+    {.name = "hoist", .result = "", .run = rewrite<hoist>},
     {.name = "dce", .result = "simplified", .run = rewrite<dce>},
     {.name = "place", .result = "placed", .run = place_all},
     {.name = "propagate", .result = "propagated", .run = propagate_all},
@@ -102,7 +95,7 @@ void run_stages(Compilation& program, std::string_view first, std::string_view l
                 FunctionRef<void(const Stage&, const GraphPtr&)> watch) {
   for (const Stage* stage = stage_named(first); stage <= stage_named(last); ++stage) {
     stage->run(program);
-    watch(*stage, program.graph);
+    watch(*stage, program.graph.kept());
   }
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/function_ref.h"
 #include "ir/graph.h"
@@ -12,9 +14,34 @@
 
 namespace shoal {
 
+/// A graph that stages hand on: the next one takes it, unless somebody keeps it.
+class HandedGraph {
+ public:
+  HandedGraph(GraphPtr kept) : graph_(std::move(kept)) {}
+  HandedGraph(Graph made) {
+    std::shared_ptr<Graph> own = std::make_shared<Graph>(std::move(made));
+    own_ = own.get();
+    graph_ = std::move(own);
+  }
+
+  const Graph& operator*() const { return *graph_; }
+  const Graph* operator->() const { return graph_.get(); }
+  const GraphPtr& kept() const { return graph_; }
+  /// The graph, to be changed; this holds none then, until it is given another.
+  Graph take() {
+    const GraphPtr graph = std::move(graph_);
+    if (own_ != nullptr && graph.use_count() == 1) return std::move(*own_);
+    return *graph;
+  }
+
+ private:
+  GraphPtr graph_;
+  Graph* own_ = nullptr;  // The same, if it was made for this.
+};
+
 /// A program on its way.
 struct Compilation {
-  GraphPtr graph;  ///< That of the last stage; others may keep it.
+  HandedGraph graph;  ///< That of the last stage.
   Placing placing = {};
   /// If the graph is a body whose arguments are shards that lie somewhere already. `placing` needs no more than the
   /// grid then.

@@ -34,7 +34,7 @@ TEST(Stages, AreInOrder) {
 }
 
 TEST(Stages, RunFromOneToAnother) {
-  Compilation program{.graph = std::make_shared<const Graph>(parse_graph(kTraced, find_op))};
+  Compilation program{.graph = parse_graph(kTraced, find_op)};
   std::vector<std::string> names;
   run_stages(program, "inline_calls", "dce",
              [&](const Stage& stage, const GraphPtr&) { names.emplace_back(stage.name); });
@@ -50,7 +50,7 @@ TEST(Stages, RunFromOneToAnother) {
 TEST(Stages, LeadAProgramToItsDevices) {
   set_num_cpu_devices(8);
   const Mesh mesh({devices()[0], devices()[1]}, {2}, {"x"});
-  Compilation program{.graph = std::make_shared<const Graph>(parse_graph(kTraced, find_op)),
+  Compilation program{.graph = parse_graph(kTraced, find_op),
                       .placing = {.inputs = {{.sharding = NamedSharding(mesh, P("x")), .label = "x"}},
                                   .outputs = std::vector<OutputSpec>(1)},
                       .fuse = [](Graph graph) { return graph; }};

@@ -93,7 +93,7 @@ class ShardFunction {
           "an operand",
           to_string(impl_of(trace->captures()[0]).type));
     }
-    Compilation simplified{.graph = std::make_shared<const Graph>(std::move(graph))};
+    Compilation simplified{.graph = std::move(graph)};
     run_stages(simplified, "inline_calls", "dce");
     for (const Eqn& eqn : simplified.graph->eqns) {
       const bool places =
@@ -105,7 +105,7 @@ class ShardFunction {
                       name_, eqn.op->name),
           eqn.where);
     }
-    return {.operands = operands, .graph = std::move(simplified.graph), .exemplar = result.exemplar};
+    return {.operands = operands, .graph = simplified.graph.kept(), .exemplar = result.exemplar};
   }
 
   std::string name_;

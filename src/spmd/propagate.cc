@@ -1,17 +1,24 @@
 #include "spmd/propagate.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <boost/container_hash/hash.hpp>
 #include <cstdint>
 #include <deque>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "ir/bodies.h"
+#include "ir/eqn_classes.h"
 #include "ir/explicit_axes.h"
 #include "spmd/cost.h"
 #include "spmd/open_regions.h"
@@ -25,22 +32,32 @@ namespace {
 struct State {
   std::vector<Atoms> dims;
   std::vector<bool> closed;  // Per dimension: given, not to be refined.
-  AtomSet forbidden;         // Manual there, or in a region that the value enters or leaves.
+  AtomSet forbidden;         // Manual there, or in a region that the value enters or
+                             // leaves.
   Atoms partial = {};        // Over which its type leaves it unreduced.
+  // Some order.
+  friend bool operator<(const State& a, const State& b) {
+    if (a.forbidden != b.forbidden) return a.forbidden.bits() < b.forbidden.bits();
+    return std::tie(a.dims, a.closed, a.partial) < std::tie(b.dims, b.closed, b.partial);
+  }
 };
 
-// A graph, the whole program or a body that an equation of another one holds. Its values have numbers of their own
-// among those of all scopes.
+// A graph, the whole program or a body that an equation of another one holds.
+// Its values have numbers of their own among those of all scopes.
 struct Scope {
   Graph* graph;
   std::size_t first = 0;       // The number of its first value.
   std::vector<int> uses = {};  // Of each value.
+  std::shared_ptr<EqnClasses> classes = std::make_shared<EqnClasses>(*graph);
+  std::unordered_map<std::uint32_t, RuledEqn> ruled = {};  // The first equation of each class.
+
+  const RuledEqn& first_like(const Eqn& eqn) { return ruled.try_emplace(classes->of(eqn), *graph, eqn).first->second; }
 
   std::size_t number(ValueId id) const { return first + slot(id); }
 };
 
-// What has to agree: the operands and results of an equation by its rule, or the values that a control equation ties to
-// those of its bodies.
+// What has to agree: the operands and results of an equation by its rule, or
+// the values that a control equation ties to those of its bodies.
 struct Step {
   struct Tensor {
     std::size_t value;  // Among those of all scopes.
@@ -51,7 +68,8 @@ struct Step {
     double weight = 1;  // How often it would be moved.
   };
 
-  Step(const Scope& scope, const Eqn& eqn) : ruled(std::in_place, *scope.graph, eqn), rule(ruled->rule) {
+  // Of an equation, whose rule is that of another one like it.
+  Step(const Scope& scope, const Eqn& eqn, const RuledEqn& like) : ruled(&like), rule(like.rule) {
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       shares_operands = shares_operands || (!rule.operands[i].empty() && scope.uses[slot(eqn.inputs[i])] > 1);
       add(scope, eqn.inputs[i], rule.operands[i], false);
@@ -62,7 +80,9 @@ struct Step {
   }
 
   // Ties, which the function adds by add().
-  explicit Step(ShardingRule ties) : rule(std::move(ties)) {}
+  explicit Step(ShardingRule together) : ties(std::move(together)), rule(*ties) {}
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
 
   void add(const Scope& scope, ValueId id, const TensorFactors& factors, bool is_result, double weight = 1) {
     const Type& type = scope.graph->type(id);
@@ -74,12 +94,15 @@ struct Step {
                      [](const Tensor& a, const Tensor& b) { return a.bytes > b.bytes; });
   }
 
-  std::optional<RuledEqn> ruled;  // Of an equation.
-  ShardingRule rule;
+  std::optional<ShardingRule> ties;
+  const RuledEqn* ruled = nullptr;  // Of an equation.
+  const ShardingRule& rule;
   std::vector<Tensor> tensors;   // The larger first.
-  bool passes_on = true;         // All dimensions belong together: elementwise ops, reshapes, transposes.
+  bool passes_on = true;         // All dimensions belong together: elementwise ops,
+                                 // reshapes, transposes.
   bool spreads = false;          // The result repeats its operands along a dimension.
   bool shares_operands = false;  // With other equations.
+  std::uint32_t kind = 0;        // The same for equations that are alike; none for ties.
 
  private:
   void look_at_factors() {
@@ -108,15 +131,18 @@ struct Step {
   }
 };
 
-// What is carried in one round of propagation. Each goes on where the one before it came to rest.
+// What is carried in one round of propagation. Each goes on where the one
+// before it came to rest.
 struct Round {
   bool (*selects)(const Step&);
   bool only_pass_through = false;    // Only factors along which shards compute alone.
-  bool only_back_to_spread = false;  // Where the result repeats its operands, it says how they are split.
+  bool only_back_to_spread = false;  // Where the result repeats its operands, it
+                                     // says how they are split.
 };
 
-// Shardy's order. Ops that all dimensions pass cost nothing to agree with; a value with several users might have to
-// disagree with one of them; and what a small operand would have of a large result comes last.
+// Shardy's order. Ops that all dimensions pass cost nothing to agree with; a
+// value with several users might have to disagree with one of them; and what a
+// small operand would have of a large result comes last.
 constexpr Round kRounds[] = {
     {.selects = [](const Step& step) { return step.passes_on && !step.shares_operands; }},
     {.selects = [](const Step& step) { return step.passes_on; }},
@@ -156,21 +182,25 @@ class Propagation {
 
   void run() {
     for (std::size_t s = 0, bodies = 1; s < scopes_.size(); ++s) {
-      const Scope& scope = scopes_[s];
+      Scope& scope = scopes_[s];
       for (Eqn& eqn : scope.graph->eqns) {
         fix_results(scope, eqn);
-        if (eqn.op->rule != nullptr) steps_.emplace_back(scope, eqn);
+        if (eqn.op->rule != nullptr) {
+          steps_.emplace_back(scope, eqn, scope.first_like(eqn)).kind = kind_of(s, eqn);
+        }
         if (eqn.op->op_class != OpClass::kControl) continue;
         const std::size_t count = eqn.op->control(eqn.attrs).num_bodies;
         tie(scope, eqn, std::span(scopes_).subspan(bodies, count));
         bodies += count;
       }
     }
+    numbers_.resize(states_.size(), 0);
     touching_.resize(states_.size());
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       for (const Step::Tensor& tensor : steps_[i].tensors) touching_[tensor.value].push_back(i);
     }
-    // First what nobody disagrees with spreads; that may decide what is left to settle.
+    // First what nobody disagrees with spreads; that may decide what is left to
+    // settle.
     for (const Round& round : kRounds) {
       sweep(round, Conflicts::kLeave);
       sweep(round, Conflicts::kSettle);
@@ -179,8 +209,8 @@ class Propagation {
   }
 
  private:
-  // The program's scope, and those of the bodies in it: first all that it holds itself, in order, then those that they
-  // hold.
+  // The program's scope, and those of the bodies in it: first all that it holds
+  // itself, in order, then those that they hold.
   void add_scope(Graph& graph) {
     std::size_t next = 0;
     const auto add = [&](Graph& one) {
@@ -208,8 +238,8 @@ class Propagation {
     state.dims = std::move(dims);
   }
 
-  // ---- Ties. Values of control equations and of their bodies lie alike, dimension by dimension; a dimension along
-  // which slices are taken is whole.
+  // ---- Ties. Values of control equations and of their bodies lie alike,
+  // dimension by dimension; a dimension along which slices are taken is whole.
 
   struct Tied {
     const Scope& scope;
@@ -268,7 +298,8 @@ class Propagation {
     }
   }
 
-  // Explicit axes split a value as its type says and in no other way; the compiler may go on with others.
+  // Explicit axes split a value as its type says and in no other way; the
+  // compiler may go on with others.
   void take_explicit(const ExplicitAxes& given, State& state) const {
     Placement typed = grid_.placement_of(given.mesh, spec_of(given), state.dims.size());
     state.dims = std::move(typed.dims);
@@ -293,8 +324,8 @@ class Propagation {
         state_of(out).dims[d] = typed[d];
       }
     } else if (is_boundary(*eqn.op)) {
-      // Outside, the spec's axes come first in each dimension, then those of the type, and the compiler may add others
-      // that are not manual.
+      // Outside, the spec's axes come first in each dimension, then those of
+      // the type, and the compiler may add others that are not manual.
       const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
       const ValueId outside = eqn.op->op_class == OpClass::kEnter ? eqn.inputs[0] : eqn.outputs[0];
       State& state = state_of(outside);
@@ -314,7 +345,8 @@ class Propagation {
 
   enum class Conflicts : std::uint8_t { kLeave, kSettle };
 
-  // Visits steps, forwards and backwards in turn, until none of their values changes any more.
+  // Visits steps, forwards and backwards in turn, until none of their values
+  // changes any more.
   void sweep(const Round& round, Conflicts conflicts) {
     stale_.assign(steps_.size(), false);
     for (std::size_t i = 0; i < steps_.size(); ++i) stale_[i] = round.selects(steps_[i]);
@@ -331,13 +363,68 @@ class Propagation {
     }
   }
 
-  // Lets the operands and results of one equation agree. Returns whether a placement was refined.
+  // What a visit made of its tensors: those that were refined, by their places,
+  // and how they lie then.
+  using Outcome = std::vector<std::pair<std::size_t, std::vector<Atoms>>>;
+  // The kind of step, the round, and the numbers of the tensors' states: all
+  // that the outcome depends on.
+  using OutcomeKey = boost::container::small_vector<std::uint32_t, 8>;
+  struct HashOutcomeKey {
+    std::size_t operator()(const OutcomeKey& key) const { return boost::hash_range(key.begin(), key.end()); }
+  };
+
+  // A number for all equations of a scope that are alike and read the same
+  // value at the same places.
+  std::uint32_t kind_of(std::size_t scope, const Eqn& eqn) {
+    OutcomeKey key = {static_cast<std::uint32_t>(scope), scopes_[scope].classes->of(eqn)};
+    for (ValueId id : eqn.inputs) {
+      key.push_back(static_cast<std::uint32_t>(std::ranges::find(eqn.inputs, id) - eqn.inputs.begin()));
+    }
+    return kinds_.try_emplace(std::move(key), static_cast<std::uint32_t>(kinds_.size() + 1)).first->second;
+  }
+
+  // A number for all states that are equal.
+  std::uint32_t number_of(std::size_t value) {
+    std::uint32_t& number = numbers_[value];
+    if (number == 0) {
+      const auto next = static_cast<std::uint32_t>(number_of_state_.size() + 1);
+      number = number_of_state_.try_emplace(states_[value], next).first->second;
+    }
+    return number;
+  }
+
+  // Lets the operands and results of one equation agree. Returns whether a
+  // placement was refined.
   bool visit(std::size_t index, const Round& round, Conflicts conflicts) {
     const Step& step = steps_[index];
     const auto is_split = [&](const Step::Tensor& tensor) {
       return !std::ranges::all_of(states_[tensor.value].dims, &Atoms::empty);
     };
     if (std::ranges::none_of(step.tensors, is_split)) return false;
+    Outcome own;
+    const Outcome* outcome = &own;
+    if (step.kind == 0) {
+      own = agreed(step, round, conflicts);
+    } else {
+      const auto which = static_cast<std::uint32_t>(2 * (&round - kRounds) + (conflicts == Conflicts::kSettle ? 1 : 0));
+      OutcomeKey key = {step.kind, which};
+      for (const Step::Tensor& tensor : step.tensors) key.push_back(number_of(tensor.value));
+      const auto [known, is_new] = outcomes_.try_emplace(std::move(key));
+      if (is_new) known->second = agreed(step, round, conflicts);
+      outcome = &known->second;
+    }
+    for (const auto& [place, dims] : *outcome) {
+      const std::size_t value = step.tensors[place].value;
+      states_[value].dims = dims;
+      numbers_[value] = 0;
+      for (std::size_t other : touching_[value]) {
+        if (round.selects(steps_[other])) stale_[other] = true;
+      }
+    }
+    return !outcome->empty();
+  }
+
+  Outcome agreed(const Step& step, const Round& round, Conflicts conflicts) const {
     const ShardingRule& rule = step.rule;
     const bool only_back = round.only_back_to_spread && step.spreads;
     std::vector<FactorAxes> wishes;
@@ -352,18 +439,18 @@ class Propagation {
     const Agreement agreement = agree(rule, wishes);
     const bool settles = agreement.is_contested && conflicts == Conflicts::kSettle;
     const FactorAxes axes = settles ? cheapest(step, wishes) : agreement.axes;
-    bool changed = false;
-    for (const Step::Tensor& tensor : step.tensors) {
+    Outcome outcome;
+    for (std::size_t i = 0; i < step.tensors.size(); ++i) {
+      const Step::Tensor& tensor = step.tensors[i];
       if (only_back && tensor.is_result) continue;
-      std::vector<Atoms> dims = refined(tensor.value, dims_of(*tensor.factors, axes));
-      if (dims == states_[tensor.value].dims) continue;
-      states_[tensor.value].dims = std::move(dims);
-      changed = true;
-      for (std::size_t other : touching_[tensor.value]) {
-        if (round.selects(steps_[other])) stale_[other] = true;
+      State state = states_[tensor.value];
+      for (const auto& [place, dims] : outcome) {  // One value may be several operands.
+        if (step.tensors[place].value == tensor.value) state.dims = dims;
       }
+      std::vector<Atoms> dims = refined(state, dims_of(*tensor.factors, axes));
+      if (dims != state.dims) outcome.emplace_back(i, std::move(dims));
     }
-    return changed;
+    return outcome;
   }
 
   struct Agreement {
@@ -371,8 +458,8 @@ class Propagation {
     bool is_contested = false;
   };
 
-  // Per factor as many atoms as no wish contradicts: where wishes for it go apart, or an atom is wished for two
-  // factors, they end.
+  // Per factor as many atoms as no wish contradicts: where wishes for it go
+  // apart, or an atom is wished for two factors, they end.
   Agreement agree(const ShardingRule& rule, const std::vector<FactorAxes>& wishes) const {
     FactorAxes common(rule.factors.size());
     bool is_contested = false;
@@ -404,8 +491,8 @@ class Propagation {
     return agreement;
   }
 
-  // Every wish in turn comes first and the others fill in. Of those that make devices receive the fewest bytes, the
-  // wish of the largest tensor wins.
+  // Every wish in turn comes first and the others fill in. Of those that make
+  // devices receive the fewest bytes, the wish of the largest tensor wins.
   FactorAxes cheapest(const Step& step, const std::vector<FactorAxes>& wishes) const {
     FactorAxes best;
     double best_bytes = std::numeric_limits<double>::infinity();
@@ -422,13 +509,14 @@ class Propagation {
     return best;
   }
 
-  // What devices would receive for this equation if its factors were split like this and open dimensions followed.
+  // What devices would receive for this equation if its factors were split like
+  // this and open dimensions followed.
   double received_bytes(const Step& step, const FactorAxes& axes) const {
     double bytes = step.ruled ? exchanged_bytes(grid_, *step.ruled, axes) : 0;
     for (const Step::Tensor& tensor : step.tensors) {
       const Type& type = *tensor.type;
       Placement here{.dims = dims_of(*tensor.factors, axes), .partial = {}};
-      Placement there{.dims = refined(tensor.value, here.dims), .partial = {}};
+      Placement there{.dims = refined(states_[tensor.value], here.dims), .partial = {}};
       if (tensor.is_result) {
         here.partial = reduced_atoms(step.rule, axes);
         there.partial = (AtomSet(here.partial) & AtomSet(states_[tensor.value].partial)).sorted();
@@ -442,9 +530,9 @@ class Propagation {
     return bytes;
   }
 
-  // The dimensions of a value, the open ones lengthened towards `dims` where these go on from what it has.
-  std::vector<Atoms> refined(std::size_t value, const std::vector<Atoms>& dims) const {
-    const State& state = states_[value];
+  // The dimensions of a value, the open ones lengthened towards `dims` where
+  // these go on from what it has.
+  static std::vector<Atoms> refined(const State& state, const std::vector<Atoms>& dims) {
     std::vector<Atoms> result = state.dims;
     AtomSet used = state.forbidden;
     for (const Atoms& atoms : state.dims) used = used | AtomSet(atoms);
@@ -475,7 +563,8 @@ class Propagation {
         scope.graph->values[i].placement = placement_of(state);
       }
     }
-    // The bodies of the last scopes first, so that they are complete where those before take them.
+    // The bodies of the last scopes first, so that they are complete where
+    // those before take them.
     std::size_t next = copies_.size();
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       for (auto eqn = scope->graph->eqns.rbegin(); eqn != scope->graph->eqns.rend(); ++eqn) {
@@ -494,6 +583,10 @@ class Propagation {
   std::deque<Step> steps_;                          // They point into themselves.
   std::vector<std::vector<std::size_t>> touching_;  // Per value: the steps that it is an operand or result of.
   std::vector<bool> stale_;                         // Per step: to be visited again.
+  std::vector<std::uint32_t> numbers_;              // Per value: that of its state; 0 where it was not asked for.
+  std::map<State, std::uint32_t> number_of_state_;
+  std::unordered_map<OutcomeKey, std::uint32_t, HashOutcomeKey> kinds_;
+  std::unordered_map<OutcomeKey, Outcome, HashOutcomeKey> outcomes_;
 };
 
 }  // namespace

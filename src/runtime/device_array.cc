@@ -246,7 +246,7 @@ AddressSpace& space_of(const Grid& grid, MemoryKind kind) {
 // How an array that lies in one process comes to devices of others.
 struct Given {
   bool is_one = false;  // One process holds it, and all know it to be there; else each has its own, all alike.
-  Digest lineage;
+  Digest lineage{};
 };
 
 // An array on devices of this process can be the one that others know to be here, or one that each of them has like it.
@@ -290,7 +290,7 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   }
   const Grid& grid = *kind->layout.grid;
   Digest from_lineage = array.lineage();
-  Digest lineage;
+  Digest lineage{};
   bool is_one = false;
   if (array.grid()->processes().size() == 1 && processes_of(*array.grid(), grid).size() > 1) {
     const Given given = agree_on(array, *kind, where);
@@ -363,7 +363,7 @@ DeviceArray put_host(const Type& type, const HostElements& elements, const Shard
                                       to_string(type), runs.obstacle),
                           where);
   }
-  Digest lineage;
+  Digest lineage{};
   if (!layout.grid->is_local()) {
     lineage = digest_of(elements.data, host.shards[0].size_bytes(), digest_of_kind(*kind));
     const std::vector<int>& processes = layout.grid->processes();

@@ -260,7 +260,7 @@ DeviceArrays Program::launch(DeviceArrays arguments, SourceLocation where) const
   check_transfers(arguments, where);
   DeviceArrays results;
   LaunchCall call;
-  Digest lineage;
+  Digest lineage{};
   if (!placing_.grid->is_local()) {
     call = Communicator::of(placing_.grid->processes()).call(executable_->graph().name, where);
     lineage = lineage_of(arguments);

@@ -73,7 +73,7 @@ class Assembly {
           to_string(sharding_));
     }
     type_.dtype = *dtype_;
-    Digest lineage;
+    Digest lineage{};
     if (const Grid& grid = *layout_.grid; !grid.is_local()) {
       lineage = Communicator::of(grid.processes()).new_origin(Caller::function_or("array"));
     }

@@ -342,7 +342,7 @@ class ShardMapCall {
       const AtomSet varying = kind->layout.placement.varying();
       const ShardSet& data = trace->data(graph.outputs[i]);
       ShardSet shards = data.narrowed_to(data.varying & varying).widened_to(varying);
-      Digest lineage;
+      Digest lineage{};
       if (const Grid& grid = *kind->layout.grid; !grid.is_local()) {
         lineage = Communicator::of(grid.processes()).new_origin("shard_map");
       }

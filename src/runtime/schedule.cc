@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <numeric>
 #include <ranges>
 #include <span>
 
 #include "base/check.h"
 #include "comm/collectives/table.h"
+#include "core/this_process.h"
 #include "ir/bodies.h"
 #include "ir/eqn_classes.h"
 #include "linalg/table.h"

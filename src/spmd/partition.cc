@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
+#include <complex>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -279,7 +280,10 @@ class Partitioner {
     const ValueId is_first = give(scalar(bool_, atoms)).equal(place, first);
     const ValueId made = add_global(local, global.shape, step.result, new_.value(from).varying | atoms);
     new_.value(made).manual = new_.value(from).manual;
-    return give(made).select(is_first, from, zero(local.dtype));
+    // Zeros that leave a zero its sign.
+    const Scalar nothing = is_complex(local.dtype) ? Scalar::of(std::complex<double>(-0.0, -0.0)) : Scalar::of(-0.0);
+    const ValueId none = give(scalar(local.dtype, {})).full(nothing.converted_to(local.dtype));
+    return give(made).select(is_first, from, none);
   }
 
   // Null for inputs.

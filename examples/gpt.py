@@ -3,7 +3,8 @@
     tools/data.sh                                        # puts a book into build/data
     SHOAL_NUM_CPU_DEVICES=8 python examples/gpt.py --mesh data=2,model=4 --strategy tp
     SHOAL_NUM_CPU_DEVICES=8 python examples/gpt.py --mesh data=8 --strategy fsdp --out /tmp/gpt
-    shoal run -n 2 --devices-per-process 4 -- python examples/gpt.py --mesh data=2,model=4 --strategy ring
+    shoal run -n 2 --devices-per-process 4 --restarts 3 -- python examples/gpt.py --mesh data=2,model=4 --strategy ring \
+        --checkpoint /tmp/gpt
 
 A strategy says how weights and activations are split. The losses are those of one device, but for roundings.
 """
@@ -16,7 +17,7 @@ import numpy as np
 
 import shoal as jax
 import shoal.numpy as jnp
-from shoal import lax, nn, optimizers, random
+from shoal import checkpoints, lax, nn, optimizers, random
 from shoal.data import DataLoader
 from shoal.nn import layers
 from shoal.run_log import RunLog, progress_bar
@@ -268,6 +269,8 @@ def parse():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", default="build/data/jargon.txt")
     parser.add_argument("--sample", type=int, default=300, help="how many bytes to write at the end")
+    parser.add_argument("--checkpoint", default="", help="a folder to save to, and to go on from")
+    parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--out", default="", help="writes OUT.csv, OUT.svg and OUT.html")
     return parser.parse_args()
 
@@ -298,27 +301,39 @@ def main():
         lambda x: jax.device_put(x, everywhere) if x.ndim == 0 else x, optimizer.init(params))
     step = jax.jit(train_step(options, optimizer, mesh), donate_argnums=(0, 1))
 
+    # What a run goes on from: weights, moments and the place in the data.
+    begin_at = 0
+    manager = checkpoints.Manager(options.checkpoint, keep_last=2) if options.checkpoint else None
+    if manager and manager.latest_step() is not None:
+        params, state = manager.restore((params, state))
+        begin_at = manager.latest_step() + 1
+        loader.seek(manager.metadata()["position"])
+
     speaks = jax.process_index() == 0
     log = RunLog(f"GPT of {options.layers} layers, {options.strategy} on {dict(mesh.shape)}")
     per_step = options.batch * options.length
     begin = time.perf_counter()
-    for i in range(options.steps):
+    for i in range(begin_at, options.steps):
         batch = next(loader)
         params, state, loss = step(params, state, batch.data, batch.mask)
-        if i == 0:
+        if manager and (i + 1) % options.save_every == 0:
+            manager.save(i, (params, state), metadata={"position": loader.position})
+        if i == begin_at:
             loss.block_until_ready()
             first = time.perf_counter() - begin
         if (i + 1) % max(options.steps // 50, 1) == 0:
             seconds = time.perf_counter() - begin
             value = float(loss)
-            log.add(i + 1, loss=value, bytes_per_second=per_step * i / max(seconds - first, 1e-9))
+            log.add(i + 1, loss=value, bytes_per_second=per_step * (i - begin_at) / max(seconds - first, 1e-9))
             if speaks:
                 bar = progress_bar((i + 1) / options.steps)
-                speed = per_step * i / max(seconds - first, 1e-9)
+                speed = per_step * (i - begin_at) / max(seconds - first, 1e-9)
                 print(f"\r{bar} step {i + 1:4}  loss {value:.4f}  {speed:8.0f} bytes/s", end="", flush=True)
+    if manager:
+        manager.wait()
     seconds = time.perf_counter() - begin
-    if speaks:
-        print(f"\nthe first step took {first:.2f} s, the others {(seconds - first) / max(options.steps - 1, 1):.4f} s each")
+    if speaks and begin_at < options.steps:
+        print(f"\nthe first step took {first:.2f} s, the others {(seconds - first) / max(options.steps - begin_at - 1, 1):.4f} s each")
     if options.sample:
         whole = jax.device_put(params, everywhere)
         prompt = jnp.asarray(np.frombuffer(b"hacker: n. ", np.uint8).astype(np.int32))

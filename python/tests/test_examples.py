@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,24 @@ def test_gpt_gives_the_same_bits_in_two_processes(tmp_path):
         assert runs[0] == runs[1]
         by_language.append(runs[0][0])
     np.testing.assert_allclose(*by_language, rtol=2e-6)
+
+
+def test_gpt_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
+    program = [*programs("gpt")["python"], "--layers", "1", "--width", "32", "--length", "32", "--batch", "8", "--sample",
+               "0", "--steps", "50", "--mesh", "data=8", "--strategy", "fsdp"]
+    _, whole = trained(program, tmp_path / "whole", SHOAL_NUM_CPU_DEVICES="8")
+    saving = [*program, "--checkpoint", str(tmp_path / "saved"), "--save-every", "10"]
+    # Killed as soon as it has saved twice.
+    running = subprocess.Popen(saving, cwd=ROOT, env=environment(SHOAL_NUM_CPU_DEVICES="8"), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 100
+    while not (tmp_path / "saved/step_00000019").exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    running.kill()
+    running.wait()
+    _, rest = trained(saving, tmp_path / "rest", SHOAL_NUM_CPU_DEVICES="8")
+    begin = int(rest["step"][0]) - 1
+    assert begin >= 20
+    assert rest["loss"].tolist() == whole["loss"][begin:].tolist()
 
 
 EXCHANGED = """

@@ -7,13 +7,16 @@
 #include <exception>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <unordered_set>
 #include <utility>
 
 #include "base/at_exit.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/misuse.h"
+#include "base/safe_file.h"
 #include "checkpoints/extents.h"
 #include "checkpoints/folder.h"
 #include "checkpoints/meeting.h"
@@ -405,6 +408,18 @@ class Manager::Impl {
     rename_synced(unfinished, folder_of(directory_, job.step), replaces);
     if (replaces) remove_folder(unfinished);  // The old one, by the name that the new one had.
     if (options_.keep_last) remove_old(directory_, *options_.keep_last, run);
+    tell_launcher(job.step);
+  }
+
+  // `shoal run --restarts` starts a job again as long as it gets further.
+  static void tell_launcher(std::int64_t step) {
+    const auto file = env_text("SHOAL_RUN_PROGRESS");
+    if (!file) return;
+    try {
+      write_file(*file, std::to_string(step));
+    } catch (const std::system_error& error) {
+      log_warning(fmt::format("shoal run cannot be told of a checkpoint: {}", error.what()));
+    }
   }
 
   const std::filesystem::path directory_;

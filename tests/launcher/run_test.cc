@@ -314,5 +314,57 @@ TEST(Run, TheSecretIsInNoCommandLine) {
   EXPECT_FALSE(Tool::is_in_a_command_line(secret));
 }
 
+// ---- Restarts.
+
+TEST(Run, AJobThatFailsIsStartedAgainUnderANewSecret) {
+  const std::string script =
+      "echo run $SHOAL_RUN_RESTART of secret $SHOAL_SECRET; [ $SHOAL_RUN_RESTART = 0 ] && kill -9 $$; "
+      "[ $SHOAL_RUN_RESTART = 1 ] && exit 3; exit 0";
+  const Ended ended = run_tool(shell(1, script, {"--restarts", "5", "--no-prefix"}));
+  EXPECT_EQ(ended.exit_code, 0);
+  const auto lines = ended.sorted_lines();
+  ASSERT_EQ(lines.size(), 3u);
+  std::set<std::string> secrets;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_THAT(lines[i], testing::StartsWith("run " + std::to_string(i) + " of secret "));
+    secrets.insert(lines[i].substr(lines[i].rfind(' ')));
+  }
+  EXPECT_EQ(secrets.size(), 3u);
+  EXPECT_THAT(ended.err,
+              HasSubstr("process 0 was ended by signal 9 (Killed)\nshoal run: the job is started again, 1 of 5"));
+  EXPECT_THAT(ended.err, HasSubstr("process 0 exited with 3\nshoal run: the job is started again, 2 of 5"));
+}
+
+TEST(Run, RestartsHaveAnEnd) {
+  const Ended ended = run_tool(shell(2, "echo x; exit 5", {"--restarts", "2", "--no-prefix"}));
+  EXPECT_EQ(ended.exit_code, 5);
+  EXPECT_THAT(ended.err, HasSubstr("started again, 2 of 2"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("started again, 3")));
+  EXPECT_EQ(run_tool(shell(1, "exit 5")).exit_code, 5);
+}
+
+// A job that has written checkpoints and comes no further is given up: what fails at one step fails there again.
+TEST(Run, RestartsStopWhereThereIsNoProgress) {
+  const std::string stuck = "echo 7 > $SHOAL_RUN_PROGRESS; echo run; exit 4";
+  const Ended ended = run_tool(shell(1, stuck, {"--restarts", "9", "--no-prefix"}));
+  EXPECT_EQ(ended.exit_code, 4);
+  EXPECT_EQ(ended.sorted_lines().size(), 3u);
+  EXPECT_THAT(ended.err, HasSubstr("two runs in a row have failed without a new checkpoint"));
+  const std::string moving =
+      "echo $SHOAL_RUN_RESTART > $SHOAL_RUN_PROGRESS; echo run; [ $SHOAL_RUN_RESTART = 6 ] || exit 4";
+  const Ended moved = run_tool(shell(1, moving, {"--restarts", "9", "--no-prefix"}));
+  EXPECT_EQ(moved.exit_code, 0);
+  EXPECT_EQ(moved.sorted_lines().size(), 7u);
+}
+
+TEST(Run, AnInterruptedJobIsNotStartedAgain) {
+  Tool tool(shell(1, "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done", {"--restarts", "5"}));
+  tool.read_until("ready", 1);
+  tool.signal(SIGINT);
+  const Ended ended = tool.wait();
+  EXPECT_EQ(ended.exit_code, 3);
+  EXPECT_THAT(ended.err, Not(HasSubstr("started again")));
+}
+
 }  // namespace
 }  // namespace shoal

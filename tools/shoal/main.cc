@@ -64,6 +64,11 @@ int main(int argc, char** argv) {
   run_command->add_option("--grace", options.grace, "Seconds from SIGTERM to SIGKILL when the others are stopped")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  run_command
+      ->add_option("--restarts", options.restarts,
+                   "How often to start the job again after a process failed; it goes on from its last checkpoint")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   run_command->add_flag("--no-prefix", no_prefix, "Do not begin each line with the number of its process");
   run_command->add_flag("--json", options.json, "Print lines and events as JSON objects, one a line");
   run_command->prefix_command();  // what follows the options is the program

@@ -1,8 +1,10 @@
 #include "run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -60,6 +62,8 @@ std::string text_of(int status) {
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
+void say(const std::string& text) { fmt::print(stderr, "shoal run: {}\n", text); }
+
 /// The variables that a process on another host would not have.
 std::vector<std::string> variables_for(const RunOptions& options, bool is_remote) {
   std::vector<std::string> variables;
@@ -88,11 +92,19 @@ std::vector<std::string> variables_for(const RunOptions& options, bool is_remote
 
 class Run {
  public:
-  explicit Run(const RunOptions& options) : options_(options), output_(output_options()) {}
+  /// The run after so many others. The job tells in the file of its progress.
+  Run(const RunOptions& options, int restart, const std::string& progress)
+      : options_(options), restart_(restart), progress_(progress), output_(output_options()) {}
+
+  /// Whether the user, or the system, has asked for the end.
+  bool was_asked_to_end() const { return was_asked_to_end_; }
 
   int run() {
     HostJob job = {.id = random_text(16), .secret = random_text(32), .arguments = options_.arguments};
     job.environment = variables_for(options_, !options_.hosts_file.empty());
+    job.environment.push_back(fmt::format("SHOAL_RUN_RESTART={}", restart_));
+    // Other hosts do not see the file.
+    if (options_.hosts_file.empty()) job.environment.push_back("SHOAL_RUN_PROGRESS=" + progress_);
     if (options_.hosts_file.empty()) {
       start_here(std::move(job));
     } else {
@@ -113,7 +125,9 @@ class Run {
     loop_.on_signals(others, [this](int signal) { signal_all(signal); });
     return {.prefix = options_.prefix,
             .json = options_.json,
-            .log_dir = options_.log_dir,
+            .log_dir = options_.log_dir.empty() || restart_ == 0
+                           ? options_.log_dir
+                           : fmt::format("{}/restart_{}", options_.log_dir, restart_),
             .signals = loop_.on_signals(ends, [this](int signal) { end_by(signal); }),
             .on_broken = [this] { loop_.after({}, [this] { fail(128 + SIGPIPE); }); }};
   }
@@ -249,9 +263,9 @@ class Run {
     for (const auto& host : hosts_) host->signal(signal);
   }
 
-  static void say(const std::string& text) { fmt::print(stderr, "shoal run: {}\n", text); }
-
   const RunOptions& options_;
+  const int restart_;
+  const std::string& progress_;
   Guardian guardian_;  // first of all that opens something, since it forks
   EventLoop loop_;
   Output output_;
@@ -266,8 +280,44 @@ class Run {
   bool was_asked_to_end_ = false;
 };
 
+/// A file that is gone at the end.
+class ScratchFile {
+ public:
+  ScratchFile() {
+    const char* folder = std::getenv("TMPDIR");
+    name_ = fmt::format("{}/shoal_run_XXXXXX", folder != nullptr && *folder != '\0' ? folder : "/tmp");
+    const int descriptor = mkostemp(name_.data(), O_CLOEXEC);
+    if (descriptor < 0) throw system_error(name_);
+    close(descriptor);
+  }
+  ~ScratchFile() { unlink(name_.c_str()); }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
 }  // namespace
 
-int run(const RunOptions& options) { return Run(options).run(); }
+int run(const RunOptions& options) {
+  const ScratchFile progress;
+  std::string told;       // What the file had when the last run ended.
+  bool is_stuck = false;  // Whether that run told nothing new.
+  for (int restart = 0;; ++restart) {
+    Run one(options, restart, progress.name());
+    const int code = one.run();
+    if (code == 0 || one.was_asked_to_end() || restart == options.restarts) return code;
+    const std::string now = read_file(progress.name());
+    const bool was_stuck = std::exchange(is_stuck, now == told);
+    told = now;
+    if (is_stuck && was_stuck && !told.empty()) {
+      say("two runs in a row have failed without a new checkpoint: the job is not started again");
+      return code;
+    }
+    say(fmt::format("the job is started again, {} of {} times", restart + 1, options.restarts));
+  }
+}
 
 }  // namespace shoal::tool

@@ -496,6 +496,16 @@ std::vector<MaybeValue> transpose_reduce_window(const TransposeContext& context)
   return {context.build.apply(context.op.name, std::move(attrs), {context.cotangent()})};
 }
 
+// The array with a dimension whole, if Explicit axes split it.
+ValueId whole_along(Builder& build, ValueId array, std::size_t d) {
+  Type type = build.type(array);
+  if (!type.explicit_axes || type.explicit_axes->dims[d].empty()) return array;
+  ExplicitAxes axes = *type.explicit_axes;
+  axes.dims[d].clear();
+  type.explicit_axes = std::move(axes);
+  return build.split_as(array, type);
+}
+
 // Of the greatest or least element of a window the tangent, of equal ones that of the first. Along one dimension after
 // the other, the last one first: of wide windows each element is then compared with a side of them, not all of them.
 std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
@@ -531,8 +541,13 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
     Dims interior = along("base_dilation", 1);
     along("window_dilation", 1);
     for (std::int64_t& gap : interior) --gap;
-    const ValueId chosen =
-        --left == 0 ? context.primals.result(0) : build.apply(context.op.name, std::move(attrs), {values});
+    // With what surrounds it, the dimension is not split evenly.
+    values = whole_along(build, values, d);
+    tangent = whole_along(build, tangent, d);
+    ValueId chosen = --left == 0 ? context.primals.result(0) : build.apply(context.op.name, std::move(attrs), {values});
+    Type split = build.type(chosen);
+    split.explicit_axes = build.type(values).explicit_axes;
+    chosen = build.split_as(chosen, split);
     values = build.pad(values, nothing, low, high, interior);
     const ValueId tangents = build.pad(tangent, zero, low, high, interior);
     Dims starts(window.size(), 0);
@@ -547,7 +562,7 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
     }
     values = chosen;
   }
-  return {tangent};
+  return {build.split_as(tangent, context.results[0])};
 }
 
 // ---- Batches.

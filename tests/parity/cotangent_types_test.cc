@@ -107,7 +107,12 @@ TEST(CotangentTypes, OfEveryOpAreThoseOfItsOperandsWithTheSumsTheOtherWayRound) 
       }
       ++tried;
       bool has_any = false;
-      const auto wrong = wrong_type(graph, has_any);
+      std::optional<std::string> wrong;
+      try {
+        wrong = wrong_type(graph, has_any);
+      } catch (const Error& error) {
+        wrong = error.what();
+      }
       if (has_any) {
         differentiated.insert(op->name);
         const auto& result = graph.type(graph.outputs[0]).explicit_axes;

@@ -13,10 +13,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -49,9 +49,9 @@ std::string random_text(std::size_t num_bytes) {
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) throw std::runtime_error(fmt::format("cannot read \"{}\"", path));
-  return text.str();
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) throw std::runtime_error(fmt::format("cannot read \"{}\"", path));
+  return text;
 }
 
 /// "ended by signal 9 (Killed)" or "exited with 3".

@@ -55,6 +55,10 @@ void Envelope::unpack(std::string_view bytes, SourceLocation where, FunctionRef<
     ByteReader in(bytes.substr(start.bytes().size()));
     const std::int64_t format = in.number();
     const std::string version(in.text());
+    // What is printed of bytes that nobody has checked yet is text at least.
+    if (!std::ranges::all_of(version, [](unsigned char c) { return c > 0x20 && c < 0x7f; })) {
+      throw refusal(fmt::format("the bytes of the {} are damaged: they name no version", noun_));
+    }
     if (format != format_ || version != kVersion) {
       throw refusal(
           fmt::format("the {} was stored by version {} of Shoal, in format {}, but this is version {}, which "

@@ -36,6 +36,7 @@
 #include "shoal/matrix_functions.h"
 #include "shoal/mesh.h"
 #include "shoal/mesh_context.h"
+#include "shoal/mixed_precision.h"
 #include "shoal/ndimage.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"

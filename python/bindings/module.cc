@@ -105,6 +105,8 @@ NB_MODULE(_core, m) {
   bind_layers(layers);
   nb::module_ optimizers = submodule(m, "optimizers", "shoal.optimizers");
   bind_optimizers(optimizers);
+  nb::module_ mixed_precision = submodule(m, "mixed_precision", "shoal.mixed_precision");
+  bind_mixed_precision(mixed_precision);
   nb::module_ data = submodule(m, "data", "shoal.data");
   bind_data(data);
   nb::module_ run_log = submodule(m, "run_log", "shoal.run_log");

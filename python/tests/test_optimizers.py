@@ -143,6 +143,23 @@ def test_misuse():
         optimizers.cosine_decay_schedule(0.1, 0)
 
 
+def test_loss_scales():
+    from shoal import mixed_precision as mp
+
+    scale = mp.loss_scale(1024.0)
+    w = {"w": jnp.ones(3)}
+    gradients = shoal.grad(
+        lambda p: mp.scale_loss(jnp.sum(mp.cast_floats(p, jnp.float16)["w"] * jnp.float16(0.5)), scale))(w)
+    assert mp.unscale(gradients, scale)["w"].tolist() == [0.5] * 3
+    assert bool(mp.all_finite(gradients)) and not bool(mp.all_finite({"a": jnp.array([jnp.inf])}))
+    scale = shoal.jit(lambda s: mp.adjust(s, False))(scale)
+    assert float(scale[0]) == 512 and int(scale[1]) == 0
+    with pytest.raises(ValueError, match="loss_scale: the scale is -1"):
+        mp.loss_scale(-1.0)
+    with pytest.raises(ValueError, match="adjust: the period is 0"):
+        mp.adjust(scale, True, period=0)
+
+
 def test_layers():
     x = jnp.arange(24.0).reshape(1, 4, 3, 2)
     assert layers.conv(x, jnp.ones((3, 3, 2, 5)), strides=(2, 1)).shape == (1, 2, 3, 5)

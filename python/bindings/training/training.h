@@ -1,4 +1,5 @@
-// The modules shoal.optimizers, shoal.nn.layers, shoal.data and shoal.run_log.
+// The modules shoal.optimizers, shoal.nn.layers, shoal.data, shoal.mixed_precision and
+// shoal.run_log.
 #pragma once
 
 #include "bindings/core/convert.h"
@@ -8,6 +9,7 @@ namespace shoal::python {
 void bind_optimizers(nb::module_& m);
 void bind_layers(nb::module_& m);
 void bind_data(nb::module_& m);
+void bind_mixed_precision(nb::module_& m);
 void bind_run_log(nb::module_& m);
 
 }  // namespace shoal::python

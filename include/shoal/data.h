@@ -12,6 +12,7 @@
 // depend on how many processes there are, and no table of all examples is made.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -94,6 +95,8 @@ class LeafLoader {
   LeafLoader(LeafLoader&&) noexcept;
   LeafLoader& operator=(LeafLoader&&) noexcept;
   LoadedBatch next(SourceLocation where);
+  /// Whether the next batch has been read, after at most so long; true if there is no thread.
+  bool wait_for(std::chrono::milliseconds time);
   data::Position position() const;
   void seek(const data::Position& position, SourceLocation where);
   std::int64_t batches_per_epoch() const;

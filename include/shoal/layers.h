@@ -18,8 +18,8 @@ namespace shoal::nn {
 
 /// x [..., inputs] times kernel [inputs, outputs...], plus bias [outputs...].
 Array dense(const Operand& x, const Operand& kernel, const std::optional<Array>& bias = {});
-/// The rows of table [tokens, features] that ids, integers of any shape, name: [ids' shape..., features]. Ids out of
-/// bounds give NaN.
+/// The rows of table [tokens, features] that ids, integers of any shape, name: [ids' shape..., features]. Negative
+/// ids count from the end; those out of bounds give NaN.
 Array embed(const Operand& table, const Operand& ids);
 struct ConvLayerOptions {
   Dims strides = {};  ///< Default: 1.
@@ -94,7 +94,7 @@ Array cached_attention(const Operand& query, const KeyValueCache& cache, const s
 // throw InvalidArgument: [8, 1] less [8] would be 64 losses.
 
 /// The cross entropy of softmax(logits) over the last dimension and the class of each example, an integer. The classes
-/// may be split over devices. A class out of bounds gives logsumexp(logits).
+/// may be split over devices. A class out of bounds gives NaN.
 Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Operand& labels);
 /// (predictions - targets)^2.
 Array squared_error(const Operand& predictions, const Operand& targets = 0.0);

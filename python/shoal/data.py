@@ -48,7 +48,10 @@ class DataLoader:
         return self
 
     def __next__(self):
-        data, mask, position = self._loader.next()
+        try:
+            data, mask, position = self._loader.next()
+        except StopIteration as error:  # It would end a loop over batches, of which there is no end.
+            raise RuntimeError("DataLoader: read raised StopIteration") from error
         return Batch(data, mask, Position(*position))
 
     next = __next__

@@ -84,13 +84,14 @@ void remove_leftovers(const Path& directory) {
   }
 }
 
-void remove_old(const Path& directory, std::int64_t keep, const std::string& run) {
-  std::vector<std::int64_t> found = steps_in(directory);
+void remove_old(const Path& directory, std::int64_t step, std::int64_t keep, const std::string& run) {
+  std::vector<std::int64_t> others = steps_in(directory);
+  std::erase(others, step);
   std::vector<Path> removed;
-  while (static_cast<std::int64_t>(found.size()) > keep) {
-    removed.push_back(removed_folder_of(directory, found.front(), run));
-    rename_synced(folder_of(directory, found.front()), removed.back());
-    found.erase(found.begin());
+  while (static_cast<std::int64_t>(others.size()) >= keep && !others.empty()) {
+    removed.push_back(removed_folder_of(directory, others.front(), run));
+    rename_synced(folder_of(directory, others.front()), removed.back());
+    others.erase(others.begin());
   }
   for (const Path& folder : removed) remove_folder(folder);
 }

@@ -407,7 +407,7 @@ class Manager::Impl {
     const bool replaces = exists(job.step);
     rename_synced(unfinished, folder_of(directory_, job.step), replaces);
     if (replaces) remove_folder(unfinished);  // The old one, by the name that the new one had.
-    if (options_.keep_last) remove_old(directory_, *options_.keep_last, run);
+    if (options_.keep_last) remove_old(directory_, job.step, *options_.keep_last, run);
     tell_launcher(job.step);
   }
 

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -74,7 +77,7 @@ class LeafLoader::Impl {
         options_(options),
         next_read_(options.start),
         position_(options.start) {
-    for (const auto& [device, index] : sharding.devices_indices_map({batch_size})) {
+    for (const auto& [device, index] : indices()) {
       if (device.process_index != process_index()) continue;
       const std::int64_t begin = index[0].start.value_or(0);
       parts_.try_emplace(begin, index[0].stop.value_or(batch_size));
@@ -100,9 +103,12 @@ class LeafLoader::Impl {
   }
 
   LoadedBatch next() {
-    if (!has_compared_ || position_.batch == 0) compare();
+    const bool is_first = !has_compared_ || position_.batch == 0;
+    if (is_first) compare();
     has_compared_ = true;
-    LoadedBatch batch = assembled(options_.prefetch > 0 ? take() : load(position_));
+    const std::vector<std::vector<Array>> loaded = options_.prefetch > 0 ? take() : load(position_);
+    if (is_first) compare_types(loaded);
+    LoadedBatch batch = assembled(loaded);
     position_ = after(position_);
     return batch;
   }
@@ -120,7 +126,26 @@ class LeafLoader::Impl {
     next_read_ = position_;
   }
 
+  bool wait_for(std::chrono::milliseconds time) {
+    if (options_.prefetch == 0) return true;
+    start();
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [&] { return !ready_.empty(); });
+  }
+
+  // For calls of several threads, which come one after the other.
+  std::mutex& calls() { return calls_; }
+
  private:
+  std::vector<std::pair<Device, ShardIndex>> indices() const {
+    try {
+      return sharding_.devices_indices_map({batch_size_});
+    } catch (const IndivisibleError&) {
+      throw misuse<IndivisibleError>("the batch size is {}, which {} does not divide evenly", batch_size_,
+                                     to_string(sharding_));
+    }
+  }
+
   using Made = std::variant<std::vector<std::vector<Array>>, std::exception_ptr>;
 
   void check(const data::Position& position) const {
@@ -140,9 +165,28 @@ class LeafLoader::Impl {
     const std::vector<std::int64_t> mine = {
         num_examples_,   batch_size_,     static_cast<std::int64_t>(options_.seed),      options_.shuffle ? 1 : 0,
         position_.epoch, position_.batch, static_cast<std::int64_t>(options_.last_batch)};
-    multihost::assert_equal(array(mine),
-                            "data::DataLoader: the number of examples, the batch size, the seed, whether to shuffle, "
-                            "the epoch, the batch and what becomes of the last one");
+    multihost::assert_equal(
+        array(mine),
+        fmt::format("DataLoader: processes are about to read different batches; here it is batch {} of epoch "
+                    "{}, of {} examples in batches of {}, {}, with seed {}",
+                    position_.batch, position_.epoch, num_examples_, batch_size_,
+                    options_.shuffle ? "shuffled" : "in their order", options_.seed));
+  }
+
+  // Arrays that would be put together of parts of different types.
+  static void compare_types(const std::vector<std::vector<Array>>& loaded) {
+    std::vector<std::int64_t> numbers;
+    std::string text;
+    for (const std::vector<Array>& parts : loaded) {
+      const Array& part = parts.front();
+      numbers.push_back(static_cast<std::int64_t>(part.dtype()));
+      numbers.push_back(static_cast<std::int64_t>(part.ndim()));
+      for (std::size_t d = 1; d < part.ndim(); ++d) numbers.push_back(part.shape()[d]);
+      const bool is_mask = &parts == &loaded.back();
+      if (!is_mask) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(ShapeDtypeStruct::like(part)));
+    }
+    multihost::assert_equal(array(numbers),
+                            fmt::format("DataLoader: `read` makes different arrays in processes; here {}", text));
   }
 
   // The examples of the rows from `begin` to `end` of a batch; the last one again where there is none for a row.
@@ -198,7 +242,7 @@ class LeafLoader::Impl {
 
   // The next batch of the thread, which is started where there is none.
   std::vector<std::vector<Array>> take() {
-    if (!thread_.joinable()) thread_ = std::thread([this] { read_ahead(); });
+    start();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty(); });
     Made made = std::move(ready_.front());
@@ -210,6 +254,10 @@ class LeafLoader::Impl {
       std::rethrow_exception(*error);
     }
     return std::get<0>(std::move(made));
+  }
+
+  void start() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { read_ahead(); });
   }
 
   void read_ahead() {
@@ -245,6 +293,7 @@ class LeafLoader::Impl {
   std::map<std::int64_t, std::int64_t> parts_;  // The rows of this process: where parts begin, and where they end.
   std::vector<std::pair<Device, std::int64_t>> devices_;  // Its devices, and where the part of each begins.
 
+  std::mutex calls_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Made> ready_;
@@ -261,6 +310,8 @@ LeafLoader::LeafLoader(std::int64_t num_examples, std::int64_t batch_size, ReadL
   if (num_examples < 1)
     throw misuse<InvalidArgument>("there are {} examples, and should be one at least", num_examples);
   if (batch_size < 1) throw misuse<InvalidArgument>("the batch size is {}, and should be positive", batch_size);
+  if (options.prefetch < 0)
+    throw misuse<InvalidArgument>("prefetch is {}, and should not be negative", options.prefetch);
   if (options.last_batch == data::LastBatch::kDrop && batch_size > num_examples) {
     throw misuse<InvalidArgument>("{} examples do not fill a batch of {}, and batches that are not full are dropped",
                                   num_examples, batch_size);
@@ -273,11 +324,17 @@ LeafLoader& LeafLoader::operator=(LeafLoader&&) noexcept = default;
 
 LoadedBatch LeafLoader::next(SourceLocation where) {
   const Caller caller("DataLoader::next", where);
+  const std::lock_guard lock(impl_->calls());
   return impl_->next();
+}
+bool LeafLoader::wait_for(std::chrono::milliseconds time) {
+  const std::lock_guard lock(impl_->calls());
+  return impl_->wait_for(time);
 }
 data::Position LeafLoader::position() const { return impl_->position(); }
 void LeafLoader::seek(const data::Position& position, SourceLocation where) {
   const Caller caller("DataLoader::seek", where);
+  const std::lock_guard lock(impl_->calls());
   impl_->seek(position);
 }
 std::int64_t LeafLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }

@@ -64,6 +64,11 @@ void disagreeing() {
   tell("count", [&] { other.next(); });
   data::DataLoader seeded(50, 16, numbers_of, rows, {.seed = static_cast<std::uint64_t>(process_index())});
   tell("seed", [&] { seeded.next(); });
+  const auto other_types = [](const std::vector<std::int64_t>& list) {
+    return process_index() == 0 ? numbers_of(list) : numbers_of(list).astype(float64);
+  };
+  data::DataLoader typed(50, 16, other_types, rows);
+  tell("types", [&] { typed.next(); });
   data::DataLoader loader(50, 16, numbers_of, rows);
   loader.next();
   if (process_index() == 1) loader.seek({2, 1});
@@ -76,7 +81,7 @@ const Registered kDisagreeing("disagreeing", disagreeing);
 
 TEST(Training, ProcessesThatWouldReadDifferentBatchesAreTold) {
   for (const Outcome& outcome : multiprocess::run({"disagreeing", {4, 4}})) {
-    for (const char* what : {"count", "seed", "position"}) {
+    for (const char* what : {"count", "seed", "types", "position"}) {
       EXPECT_THAT(told(outcome, what), AllOf(StartsWith("InvalidArgument"), HasSubstr("DataLoader"))) << outcome.output;
     }
   }

@@ -48,7 +48,7 @@ ArrayTree tree_like(nb::handle like, std::string_view function) {
   ArrayTree result;
   std::vector<nb::object> leaves;
   result.tree = PyTree::flatten(like, leaves);
-  result.def = result.tree.to_def();
+  result.def = named_def(like, result.tree);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (const Array* array = array_of(leaves[i])) {
       result.leaves.push_back(*array);
@@ -97,6 +97,7 @@ void bind_checkpoints(nb::module_& m) {
           "save",
           [](HeldManager& self, std::int64_t step, nb::handle tree, const std::string& metadata) {
             ArrayTree given = array_tree(tree, "checkpoints.Manager.save", exact_leaf("checkpoints.Manager.save"));
+            given.def = named_def(tree, given.tree);
             const SourceLocation where = user_line();
             return unlocked([&] {
               return self.manager->save_leaves(step, std::move(given.leaves), std::move(given.def),

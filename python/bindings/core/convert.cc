@@ -320,6 +320,11 @@ Axes axes(nb::handle x, std::string_view what) {
 
 std::optional<double> maybe_number(nb::handle x, std::string_view what) {
   if (x.is_none()) return std::nullopt;
+  if (const Array* array = array_of(x); array != nullptr) {
+    if (const Layer* layer = detail::impl_of(*array).layer(); layer != nullptr) {
+      type_error(fmt::format("{} must be a number, but it {}", what, layer->why_not()));
+    }
+  }
   const double value = PyFloat_AsDouble(x.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();

@@ -533,7 +533,36 @@ void paths_of(nb::handle x, const nb::tuple& path, nb::handle is_leaf, bool with
   for (std::size_t i = 0; i < children.size(); ++i) down(keys[i], children[i]);
 }
 
+// Names the children of registered classes as these name them.
+void name_children(nb::handle x, TreeDef& def) {
+  const Kind kind = kind_of(x.ptr());
+  if (kind == Kind::kLeaf) return;
+  std::vector<nb::object> children;
+  const Registered* how = nullptr;
+  if (kind == Kind::kCustom) how = &registry().at(reinterpret_cast<PyObject*>(Py_TYPE(x.ptr())));
+  if (how != nullptr && !how->with_keys.is_none()) {
+    const nb::object both = how->with_keys(x);
+    for (nb::handle pair : nb::object(both[0])) {
+      if (children.size() < def.children.size()) {
+        def.children[children.size()].key = nb::cast<std::string>(nb::str(nb::object(pair[0])));
+      }
+      children.push_back(nb::object(pair[1]));
+    }
+  } else {
+    PyTree::flatten(x, children, nb::cpp_function([x](nb::handle y) { return !y.is(x); }, nb::arg().none()));
+  }
+  for (std::size_t i = 0; i < std::min(children.size(), def.children.size()); ++i) {
+    name_children(children[i], def.children[i].tree);
+  }
+}
+
 }  // namespace
+
+TreeDef named_def(nb::handle x, const PyTree& tree) {
+  TreeDef def = tree.to_def();
+  name_children(x, def);
+  return def;
+}
 
 AxisTree axis_tree(nb::handle x, std::string_view what) {
   const auto is_leaf = [](nb::handle leaf) { return leaf.is_none() || PyLong_Check(leaf.ptr()); };

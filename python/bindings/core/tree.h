@@ -102,6 +102,9 @@ struct ArrayTree {
   TreeDef def;
 };
 ArrayTree array_tree(nb::handle x, std::string_view function, const LeafMaker& make = {});
+/// The structure of the tree x, in which children of registered classes have the names that these give them
+/// (register_dataclass, register_pytree_with_keys), and not their positions: for what is found again by its path.
+TreeDef named_def(nb::handle x, const PyTree& tree);
 nb::object tree_object(const PyTree& tree, const std::vector<Array>& leaves);
 
 /// The dimensions that pmap or vmap maps: None, a number, or a tree of these that is a prefix. `what` is for messages.

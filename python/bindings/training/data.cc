@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,10 @@ class Loader {
 
   nb::tuple next() {
     const SourceLocation where = user_line();
+    // Ctrl-C ends the wait.
+    while (!unlocked([&] { return leaves_->wait_for(std::chrono::milliseconds(100)); })) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
     detail::LoadedBatch batch = unlocked([&] { return leaves_->next(where); });
     return nb::make_tuple(tree_object(**structure_, batch.leaves), batch.mask, position_object(batch.position));
   }

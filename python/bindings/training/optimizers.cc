@@ -64,7 +64,10 @@ std::vector<GradientTransformation> transformations(nb::args list, const char* f
 
 // ---- Trees.
 
-Leaves leaves_of(const ArrayTree& tree) { return {tree.def.leaf_paths(), tree.leaves}; }
+Leaves leaves_of(nb::handle x, const char* what) {
+  const ArrayTree tree = array_tree(x, what);
+  return {named_def(x, tree.tree).leaf_paths(), tree.leaves};
+}
 
 nb::dict state_object(State state) {
   nb::dict made;
@@ -84,18 +87,18 @@ State state_of(nb::handle x) {
 }
 
 nb::dict init(const GradientTransformation& self, nb::handle params) {
-  const ArrayTree tree = array_tree(params, "init: params");
+  const Leaves leaves = leaves_of(params, "init: params");
   const SourceLocation where = user_line();
-  return state_object(unlocked([&] { return self.init_leaves(leaves_of(tree), where); }));
+  return state_object(unlocked([&] { return self.init_leaves(leaves, where); }));
 }
 
 nb::tuple update(const GradientTransformation& self, nb::handle gradients, nb::handle state, nb::handle params) {
   const ArrayTree tree = array_tree(gradients, "update: gradients");
-  const ArrayTree of_params = array_tree(params, "update: params");
+  const Leaves of_params = leaves_of(params, "update: params");
+  const Leaves of_gradients = {named_def(gradients, tree.tree).leaf_paths(), tree.leaves};
   const State before = state_of(state);
   const SourceLocation where = user_line();
-  auto [updates, next] =
-      unlocked([&] { return self.update_leaves(leaves_of(tree), before, leaves_of(of_params), where); });
+  auto [updates, next] = unlocked([&] { return self.update_leaves(of_gradients, before, of_params, where); });
   return nb::make_tuple(tree_object(tree.tree, updates), state_object(std::move(next)));
 }
 

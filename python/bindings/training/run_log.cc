@@ -35,8 +35,8 @@ void bind_run_log(nb::module_& m) {
       .def("html", &RunLog::html, "A page with each curve, a table and the descriptions, which needs no other file.")
       .def(
           "save",
-          [](const RunLog& self, const std::string& path, const std::vector<std::string>& names) {
-            self.save(path, names, user_line());
+          [](const RunLog& self, nb::handle path, const std::vector<std::string>& names) {
+            self.save(nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path)), names, user_line());
           },
           "path"_a, "names"_a = std::vector<std::string>(),
           "Writes that to a file: .csv, .html, or .svg with a curve of `names`, or of all that there are. Raises "

@@ -296,10 +296,11 @@ Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Ope
         const Array rest = v - stop_gradient(max(v, kept(-1)));
         // A comparison with positions, and no gather: it is a part of the sum's loop, its derivative is no scatter, and
         // classes that are split stay where they are.
-        const Array position =
-            lax::broadcasted_iota(classes.dtype(), v.shape(), static_cast<std::int64_t>(v.ndim()) - 1);
-        const Array chosen = where(equal(position, expand_dims(classes, -1)), rest, 0);
-        return log(exp(rest).sum(-1)) - chosen.sum(-1);
+        const Array wide = size_of(classes.dtype()) < size_of(int32) ? classes.astype(int32) : classes;
+        const Array position = lax::broadcasted_iota(wide.dtype(), v.shape(), static_cast<std::int64_t>(v.ndim()) - 1);
+        const Array chosen = where(equal(position, expand_dims(wide, -1)), rest, 0);
+        const Array is_there = logical_and(greater_equal(wide, 0), less(wide, v.shape().back()));
+        return where(is_there, log(exp(rest).sum(-1)) - chosen.sum(-1), std::numeric_limits<double>::quiet_NaN());
       },
       logits);
 }

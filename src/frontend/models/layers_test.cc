@@ -74,6 +74,16 @@ TEST(Layers, LossOfSplitClasses) {
   EXPECT_TRUE(static_cast<bool>(allclose(grad(loss)(logits), whole, {.rtol = 1e-5, .atol = 1e-8})));
 }
 
+TEST(Layers, ClassesOutOfBoundsGiveNaN) {
+  const Array losses = softmax_cross_entropy_with_integer_labels(zeros({3, 4}), array({-1, 2, 4}));
+  const std::vector<float> values = losses.to_vector<float>();
+  EXPECT_TRUE(std::isnan(values[0]) && std::isnan(values[2]));
+  EXPECT_FLOAT_EQ(values[1], std::log(4.0F));
+  // Labels may be narrower than the number of classes.
+  const Array narrow = softmax_cross_entropy_with_integer_labels(zeros({2, 300}), array({3, 200}).astype(uint8));
+  EXPECT_FLOAT_EQ(narrow[1].item<float>(), std::log(300.0F));
+}
+
 TEST(Layers, WhatFillsABatchDoesNotCount) {
   const Array losses = array({1.0F, 3.0F, NAN, 5.0F});
   EXPECT_EQ(masked_mean(losses, array({true, true, false, false})).item<float>(), 2);

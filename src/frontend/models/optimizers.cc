@@ -640,10 +640,14 @@ GradientTransformation multi_steps(const GradientTransformation& inner, std::int
   }
   const std::string prefix = "inner.";
   const std::string name = "acc_grads";
+  // Of complex gradients the accumulator is complex.
+  const auto accumulator = [=](const Array& x) {
+    return is_complex(x.dtype()) ? x.dtype() : options.accumulator_dtype;
+  };
   return {
       [=](const Leaves& params) {
         State state{{"mini_step", first_count()}, {"gradient_step", first_count()}};
-        remember(state, name, params, [&](const Array& p) { return zeros_of(p, options.accumulator_dtype); });
+        remember(state, name, params, [&](const Array& p) { return zeros_of(p, accumulator(p)); });
         add_part(state, prefix, inner.init_leaves(params));
         return state;
       },
@@ -654,7 +658,7 @@ GradientTransformation multi_steps(const GradientTransformation& inner, std::int
         const Arrays sums = each(gradients, [&](const Array& g, std::size_t i) {
           const Array& so_far = entry(state, name + gradients.paths[i]);
           return (options.use_grad_mean ? so_far + (g - so_far) / (mini_step + 1).astype(so_far.dtype()) : g + so_far)
-              .astype(options.accumulator_dtype);
+              .astype(so_far.dtype());
         });
         const Array is_last = equal(mini_step, every_k_schedule - 1);
         // What the last step of a round gives, and what the others do, which run nothing of the inner one.

@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <functional>
 #include <limits>
 
@@ -192,6 +193,15 @@ TEST(Optimizers, OfTheUser) {
   const Array p = array({1.0F, 2.0F});
   const auto [updates, state] = chain({halved, scale(2)}).update(p, {}, p);
   EXPECT_TRUE(same(apply_updates(p, updates), zeros({2})));
+}
+
+TEST(Optimizers, ComplexGradientsAreAccumulatedWhole) {
+  const Array g = array(std::vector<std::complex<float>>{{1, 2}, {0, 3}});
+  const GradientTransformation optimizer = multi_steps(sgd(1), 2);
+  State state = optimizer.init(g);
+  Array updates;
+  for (int i = 0; i < 2; ++i) std::tie(updates, state) = optimizer.update(g, state, g);
+  EXPECT_TRUE(same(updates, -g)) << updates;
 }
 
 TEST(Optimizers, HalfPrecisionStaysSo) {

@@ -1,6 +1,7 @@
 """shoal.checkpoints: trees in files, read back on any mesh, and as other tools read them."""
 
 import collections
+import dataclasses
 import json
 import os
 import struct
@@ -262,3 +263,30 @@ def test_several_processes(tmp_path):
     assert run(tool, "checkpoint", "verify", str(tmp_path / "run")) == "4  good\n"
     run(tool, "checkpoint", "export", str(tmp_path / "run"), str(tmp_path / "x.safetensors"))
     np.testing.assert_array_equal(read_by_hand(tmp_path / "x.safetensors")["x"], np.arange(48.0).reshape(12, 4))
+
+
+def test_registered_classes_are_found_by_their_names(tmp_path):
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Saved:
+        w: object
+        m: object
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Reordered:
+        m: object
+        w: object
+
+    checkpoints.save(tmp_path, 0, {"a": Saved(jnp.ones(2), jnp.zeros(2))})
+    restored = checkpoints.restore(tmp_path, {"a": Reordered(jnp.full(2, 7.0), jnp.full(2, 7.0))})["a"]
+    assert restored.w.tolist() == [1, 1] and restored.m.tolist() == [0, 0]
+
+
+def test_what_was_just_saved_stays(tmp_path):
+    manager = checkpoints.Manager(tmp_path, keep_last=2)
+    for step in (100, 200, 300, 150):  # The last after a job went back to step 100.
+        manager.save(step, {"w": jnp.full(2, step)})
+    manager.wait()
+    assert manager.all_steps() == [150, 300]
+    assert manager.restore({"w": jnp.zeros(2, int)}, step=150)["w"].tolist() == [150, 150]

@@ -13,7 +13,6 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
-#include "frontend/array/trace.h"
 #include "ir/attrs.h"
 #include "runtime/transfer_guard.h"
 
@@ -320,10 +319,9 @@ Axes axes(nb::handle x, std::string_view what) {
 
 std::optional<double> maybe_number(nb::handle x, std::string_view what) {
   if (x.is_none()) return std::nullopt;
-  if (const Array* array = array_of(x); array != nullptr) {
-    if (const Layer* layer = detail::impl_of(*array).layer(); layer != nullptr) {
-      type_error(fmt::format("{} must be a number, but it {}", what, layer->why_not()));
-    }
+  // One that is differentiated would lose its derivative.
+  if (const Array* array = array_of(x); array != nullptr && detail::impl_of(*array).layer() != nullptr) {
+    called_as(what, user_line(), [&] { static_cast<void>(detail::concrete(*array)); });
   }
   const double value = PyFloat_AsDouble(x.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) {

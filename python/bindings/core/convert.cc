@@ -13,6 +13,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
+#include "frontend/array/trace.h"
 #include "ir/attrs.h"
 #include "runtime/transfer_guard.h"
 

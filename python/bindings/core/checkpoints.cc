@@ -43,6 +43,13 @@ LeafMaker exact_leaf(std::string_view function) {
   };
 }
 
+// A tree of arrays under the names of its parts.
+ArrayTree saved_tree(nb::handle tree, std::string_view function) {
+  ArrayTree given = array_tree(tree, function, exact_leaf(function));
+  given.def = named_def(tree, given.tree);
+  return given;
+}
+
 // A tree of arrays, and of types that stand for them.
 ArrayTree tree_like(nb::handle like, std::string_view function) {
   ArrayTree result;
@@ -96,8 +103,7 @@ void bind_checkpoints(nb::module_& m) {
       .def(
           "save",
           [](HeldManager& self, std::int64_t step, nb::handle tree, const std::string& metadata) {
-            ArrayTree given = array_tree(tree, "checkpoints.Manager.save", exact_leaf("checkpoints.Manager.save"));
-            given.def = named_def(tree, given.tree);
+            ArrayTree given = saved_tree(tree, "checkpoints.Manager.save");
             const SourceLocation where = user_line();
             return unlocked([&] {
               return self.manager->save_leaves(step, std::move(given.leaves), std::move(given.def),
@@ -140,7 +146,7 @@ void bind_checkpoints(nb::module_& m) {
   m.def(
       "_checkpoint_save",
       [](const std::string& directory, std::int64_t step, nb::handle tree, const std::string& metadata) {
-        ArrayTree given = array_tree(tree, "checkpoints.save", exact_leaf("checkpoints.save"));
+        ArrayTree given = saved_tree(tree, "checkpoints.save");
         const SourceLocation where = user_line();
         unlocked([&] {
           checkpoints::detail::save_leaves(directory, step, std::move(given.leaves), std::move(given.def),

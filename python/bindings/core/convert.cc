@@ -281,13 +281,7 @@ std::int64_t integer(nb::handle x, std::string_view what) {
     type_error(fmt::format("{} must be an integer, got {}", what, type_text(x)));
   }
   const nb::object held = nb::steal(index);
-  int overflow = 0;
-  const long long value = PyLong_AsLongLongAndOverflow(held.ptr(), &overflow);
-  if (overflow != 0) {
-    refuse_integer(with_user_line(
-        fmt::format("Python int too large to convert to C long: {} is {}", what, nb::str(held).c_str())));
-  }
-  return value;
+  return to_int64(held);
 }
 
 std::optional<std::int64_t> maybe_integer(nb::handle x, std::string_view what) {

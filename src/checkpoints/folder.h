@@ -22,7 +22,8 @@ std::vector<std::int64_t> steps_in(const Path& directory);
 std::int64_t step_or_latest(const Path& directory, std::optional<std::int64_t> step);
 /// Removes what jobs left that did not come to their end, as far as that goes. Only for who has the FolderLock.
 void remove_leftovers(const Path& directory);
-/// Removes checkpoints until `keep` are left, `step` and the last of the others. What is removed has lost its name on disk before.
+/// Removes checkpoints until `keep` are left, `step` and the last of the others. What is removed has lost its name on
+/// disk before.
 void remove_old(const Path& directory, std::int64_t step, std::int64_t keep, const std::string& run);
 
 }  // namespace shoal::checkpoints

@@ -1,5 +1,7 @@
 """Loaders of batches."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -91,3 +93,32 @@ def test_permutations():
     assert len(KeyedPermutation(0, 0, 10**15)) == 10**15
     with pytest.raises(IndexError):
         order[10]
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+import shoal
+from shoal.data import DataLoader
+from shoal.sharding import NamedSharding, PartitionSpec as P
+
+def read(examples):
+    time.sleep(1.5)
+    return examples.astype(np.float32)
+
+loader = DataLoader(64, 8, read, NamedSharding(shoal.make_mesh((1,), ("x",)), P("x")))
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+begin = time.monotonic()
+try:
+    next(loader)
+except KeyboardInterrupt:
+    print("after", time.monotonic() - begin)
+print(next(loader).data.shape)
+"""
+
+
+def test_an_interrupt_ends_the_wait_for_a_batch():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
+    first, second = done.stdout.splitlines()
+    assert float(first.split()[1]) < 1.2, done.stderr
+    assert second == "(8,)"

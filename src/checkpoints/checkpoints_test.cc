@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/test_folder.h"
 #include "checkpoints/index.h"
 #include "checkpoints/safetensors.h"
 #include "core/host_allocator.h"
@@ -41,22 +42,7 @@ class Devices : public testing::Environment {
 };
 testing::Environment* const kDevices = testing::AddGlobalTestEnvironment(new Devices);
 
-// A folder that goes with the scope.
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "shoal_checkpoints_XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  operator const std::filesystem::path&() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = test_support::TemporaryFolder;
 
 std::string text_of_file(const std::filesystem::path& file) {
   std::ostringstream text;

@@ -79,30 +79,16 @@ class Getrf final : public Solver {
         needs.push_back({1, problem.pivots + whole(k), bytes_region(pivot_bytes(k))});
         return;
       }
-      case kStore: {
-        if (owner(problem, k) == process) return;
-        const std::int64_t left = tiling_.tile(k).start;
-        for (const auto& piece : problem.to.pieces_for(process, box(k))) {
-          if (!problem.to.is_held(process, piece.shard)) continue;
-          needs.push_back({1,
-                           problem.blocks + whole(k),
-                           {.shape = {extent(), tiling_.tile(k).size},
-                            .start = {piece.box.rows.start, piece.box.columns.start - left},
-                            .extents = {piece.box.rows.size, piece.box.columns.size},
-                            .element = sizeof(T)}});
-        }
+      case kStore:
+        if (owner(problem, k) != process) problem.to.add_stored(process, box(k), problem.blocks + whole(k), needs);
         return;
-      }
       default:
         return;
     }
   }
 
   // The matrix is copied first. Other processes may read it later.
-  std::optional<std::size_t> overwritten() const override {
-    const auto is_alone = [](const Problem& problem) { return problem.processes.size() == 1; };
-    return std::ranges::all_of(problems_, is_alone) ? std::optional<std::size_t>(0) : std::nullopt;
-  }
+  std::optional<std::size_t> overwritten() const override { return copied_in_one_process(problems_, 0); }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     std::int64_t job = 0;

@@ -53,6 +53,18 @@ void MatrixShards::add_needs(int process, const Box& box, std::int32_t operand, 
   }
 }
 
+void MatrixShards::add_stored(int process, const Box& box, std::int32_t extra, std::vector<Need>& needs) const {
+  for (const Piece& piece : pieces_for(process, box)) {
+    if (!is_held(process, piece.shard)) continue;
+    needs.push_back({1,
+                     extra,
+                     {.shape = {box.rows.size, box.columns.size},
+                      .start = {piece.box.rows.start - box.rows.start, piece.box.columns.start - box.columns.start},
+                      .extents = {piece.box.rows.size, piece.box.columns.size},
+                      .element = element_}});
+  }
+}
+
 bool MatrixShards::is_aligned(const Tiling& rows, const Tiling& columns) const {
   return std::ranges::all_of(parts_, [&](const Part& part) {
     const auto fits = [](const Extent& held, const Tiling& tiles) {

@@ -45,6 +45,8 @@ class MatrixShards {
   bool holds_some(int process, const Box& box) const;
   /// Adds what of a box the process does not hold.
   void add_needs(int process, const Box& box, std::int32_t operand, std::vector<Need>& needs) const;
+  /// Adds what the process stores of a box, which the second operand has as number `extra`, a matrix of its own.
+  void add_stored(int process, const Box& box, std::int32_t extra, std::vector<Need>& needs) const;
   /// Whether no shard's border cuts a tile.
   bool is_aligned(const Tiling& rows, const Tiling& columns) const;
 

@@ -151,20 +151,11 @@ class Syevd final : public Solver {
         const Panel& reflected = blocks_[static_cast<std::size_t>(block)];
         return add_columns(problem, process, reflected.tile, reflected.columns, reflected.columns.start + 1, needs);
       }
-      case kStore: {
-        const Extent columns = columns_of_worker(problem, k);
+      case kStore:
         if (problem.process_of[static_cast<std::size_t>(k)] == process) return;
-        for (const auto& piece : problem.to.pieces_for(process, {{0, extent()}, columns})) {
-          if (!problem.to.is_held(process, piece.shard)) continue;
-          needs.push_back({1,
-                           problem.vectors + whole(k),
-                           {.shape = {extent(), columns.size},
-                            .start = {piece.box.rows.start, piece.box.columns.start - columns.start},
-                            .extents = {piece.box.rows.size, piece.box.columns.size},
-                            .element = sizeof(T)}});
-        }
+        problem.to.add_stored(process, {{0, extent()}, columns_of_worker(problem, k)}, problem.vectors + whole(k),
+                              needs);
         return;
-      }
       default:
         return;
     }
@@ -172,8 +163,7 @@ class Syevd final : public Solver {
 
   // The matrix is copied first. Other processes may read it later.
   std::optional<std::size_t> overwritten() const override {
-    const auto is_alone = [](const Problem& problem) { return problem.processes.size() == 1; };
-    return has_vectors_ && std::ranges::all_of(problems_, is_alone) ? std::optional<std::size_t>(0) : std::nullopt;
+    return has_vectors_ ? copied_in_one_process(problems_, 0) : std::nullopt;
   }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {

@@ -95,10 +95,7 @@ class Trsm final : public Solver {
   }
 
   // Right sides are copied before the solution is written. Other processes may read them later.
-  std::optional<std::size_t> overwritten() const override {
-    const auto is_alone = [](const Problem& problem) { return problem.processes.size() == 1; };
-    return std::ranges::all_of(problems_, is_alone) ? std::optional<std::size_t>(1) : std::nullopt;
-  }
+  std::optional<std::size_t> overwritten() const override { return copied_in_one_process(problems_, 1); }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     std::int64_t job = 0;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/test_command.h"
+#include "base/test_folder.h"
 #include "recorded_files.h"
 
 namespace shoal::crashes {
@@ -29,23 +30,17 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class Folder {
+// In memory, if may be: that these tests sync is for the record, and not for a disk.
+class Folder : public test_support::TemporaryFolder {
  public:
-  Folder() {
-    // In memory, if may be: that these tests sync is for the record, and not for a disk.
-    const std::filesystem::path memory = "/dev/shm";
-    const bool has_memory = std::filesystem::is_directory(memory) && access(memory.c_str(), W_OK) == 0;
-    std::string name = (has_memory ? memory : std::filesystem::temp_directory_path()) / "shoal_crashes_XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  operator const std::filesystem::path&() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  Folder() : TemporaryFolder(place()) {}
 
  private:
-  std::filesystem::path path_;
+  static std::filesystem::path place() {
+    const std::filesystem::path memory = "/dev/shm";
+    const bool has_memory = std::filesystem::is_directory(memory) && access(memory.c_str(), W_OK) == 0;
+    return has_memory ? memory : std::filesystem::temp_directory_path();
+  }
 };
 
 using Tree = std::map<std::string, Array>;

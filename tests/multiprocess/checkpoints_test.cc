@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "base/test_folder.h"
 #include "support.h"
 
 namespace shoal {
@@ -31,20 +32,9 @@ using multiprocess::told;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class Folder {
+class Folder : public test_support::TemporaryFolder {
  public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "shoal_job_checkpoints_XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  std::map<std::string, std::string> env() const { return {{"CHECKPOINTS", path_.string()}}; }
-
- private:
-  std::filesystem::path path_;
+  std::map<std::string, std::string> env() const { return {{"CHECKPOINTS", path().string()}}; }
 };
 
 std::string folder() { return std::getenv("CHECKPOINTS"); }

@@ -114,6 +114,7 @@ class RegionMaker {
       attrs = Attrs{{"axes", some_axes()}};
       operands = ragged_operands(operand, attrs->get<std::vector<std::string>>("axes"));
       if (operands.empty()) return false;
+      if (body_->type(operand).dtype != bool_ && rng_.chance(40)) attrs->set("adds", true);
     } else if (op.op_class == OpClass::kCollective) {
       attrs = collective_attrs(op.name, body_->type(operand));
       if (op.arity != 0) operands.push_back(operand);

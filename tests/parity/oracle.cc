@@ -358,7 +358,7 @@ class ManualRegion {
     return zeros;
   }
 
-  // The rows that every member sends to this device, number `mine` among them.
+  // The rows that every member sends to this device, number `mine` among them, written or added to what is there.
   static Buffer ragged(const Eqn& eqn, const std::vector<std::vector<Buffer>>& values, std::int64_t position,
                        const std::vector<std::int64_t>& members, std::int64_t mine) {
     const auto of = [&](std::size_t operand, std::int64_t device) -> const Buffer& {
@@ -379,7 +379,16 @@ class ManualRegion {
         Dims to(extents.size(), 0);
         from[0] = entry(2, sender, i);
         to[0] = entry(4, sender, i);
-        copy_elements(of(0, sender), from, out, to, extents);
+        if (!eqn.attrs.contains("adds")) {
+          copy_elements(of(0, sender), from, out, to, extents);
+          continue;
+        }
+        Buffer sent = make_buffer(before.dtype(), extents);
+        Buffer there = make_buffer(before.dtype(), extents);
+        const Dims start(extents.size(), 0);
+        copy_elements(of(0, sender), from, sent, start, extents);
+        copy_elements(out, to, there, start, extents);
+        copy_elements(reduced(ReduceKind::kSum, {there, sent}), start, out, to, extents);
       }
     }
     return out;

@@ -1,5 +1,5 @@
 // Every device sends slices of rows of its operand, as many to each of its group, to where it says in the receiver's
-// output; what no slice covers stays. The operands are operand, output, input_offsets, send_sizes, output_offsets and
+// output, or adds them to what is there; what no slice covers stays. The operands are operand, output, input_offsets, send_sizes, output_offsets and
 // recv_sizes.
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 
 #include "comm/collectives/collective_parts.h"
 #include "comm/collectives/table.h"
+#include "ops/reduction.h"
 
 namespace shoal::collectives {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 // sent.
 class RaggedExchange final : public Collective {
  public:
-  RaggedExchange(std::vector<ShardShapes> in, ShardShapes result, const Groups& groups, SourceLocation where)
-      : Collective(std::move(result)), in_(std::move(in)), groups_(groups), where_(where) {
+  RaggedExchange(std::vector<ShardShapes> in, ShardShapes result, const Groups& groups, bool adds, SourceLocation where)
+      : Collective(std::move(result)), in_(std::move(in)), groups_(groups), adds_(adds), where_(where) {
     tiles_ = result_.count();
     bytes_ = 2 * total_bytes(result_);
   }
@@ -70,8 +71,15 @@ class RaggedExchange final : public Collective {
         }
         check("the operand", start, size, in_[0].shape_at(members[m])[0]);
         check("the output", to, size, shape[0]);
-        std::memcpy(result[tile] + static_cast<std::size_t>(to) * row,
-                    at(0, members[m]) + static_cast<std::size_t>(start) * row, static_cast<std::size_t>(size) * row);
+        const std::byte* const sent = at(0, members[m]) + static_cast<std::size_t>(start) * row;
+        std::byte* const written = result[tile] + static_cast<std::size_t>(to) * row;
+        const std::size_t bytes = static_cast<std::size_t>(size) * row;
+        if (adds_) {
+          const auto count = static_cast<std::int64_t>(bytes / size_of(result_.dtype));
+          combine(ReduceKind::kSum, result_.dtype, written, sent, written, count);
+        } else {
+          std::memcpy(written, sent, bytes);
+        }
       }
     }
   }
@@ -79,6 +87,7 @@ class RaggedExchange final : public Collective {
  private:
   std::vector<ShardShapes> in_;
   Groups groups_;
+  bool adds_;
   SourceLocation where_;
 };
 
@@ -90,7 +99,8 @@ CollectivePtr ragged_all_to_all(const Context& context) {
   const ShardShapes& output = context.operands[1];
   ShardShapes result = shapes_of(output.grid, context.groups.split(varying) & context.wanted, output.dtype,
                                  output.even(), [&](std::int64_t position) { return output.shape_at(position); });
-  return std::make_unique<RaggedExchange>(context.operands, std::move(result), context.groups, context.where);
+  return std::make_unique<RaggedExchange>(context.operands, std::move(result), context.groups, context.attrs.contains("adds"),
+                                          context.where);
 }
 
 }  // namespace shoal::collectives

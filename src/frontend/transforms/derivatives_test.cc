@@ -513,6 +513,17 @@ std::vector<Case> over_devices() {
          return lax::ppermute(sin(x), "i", {{0, 1}, {1, 3}, {3, 0}}) * x;
        }),
        {4, 2}},
+      {"ragged_all_to_all",
+       on_shards([](const Array& x) {
+         // One of the two rows of a device for each other device, in its place among five rows, so that each row goes
+         // to several.
+         const Array mine = lax::axis_index("i");
+         const Array others = astype(arange(4) != mine, int32);
+         const Array to = full({4}, mine, {.dtype = int32});
+         const Array output = concatenate({x * x, cos(x), expand_dims(sum(x, {.axis = 0}), 0)}, 0);
+         return lax::ragged_all_to_all(sin(x), output, {(arange(4) + mine) % 2, others, to, others}, "i") * 2.0;
+       }),
+       {8, 2}},
       {"pbroadcast", on_shards([](const Array& x) { return lax::pbroadcast(sin(x), "i", 2) * x; }), {4, 2}},
       {"a loop on shards",
        on_shards([](const Array& x) {

@@ -13,9 +13,12 @@ namespace shoal {
 
 struct SmapOptions {
   std::string axis_name;  ///< The axis of the mesh that becomes manual.
-  AxisTree in_axes;   ///< The dimension of each argument that it splits; none: every device gets the whole argument.
+  AxisTree in_axes =
+      {};             ///< The dimension of each argument that it splits; none: every device gets the whole argument.
   AxisTree out_axes;  ///< Where results are put together; none: they are the same on all devices.
   Mesh mesh = {};     ///< That of set_mesh if not given.
+  /// Instead of in_axes: arguments are split over the axis as their types say, or, if it is an Auto axis, as they lie.
+  bool infer_in_axes = false;
 };
 
 namespace detail {
@@ -32,7 +35,8 @@ ShardMapped<F> smap(F f, const SmapOptions& options, SourceLocation where = Sour
                    {.mesh = options.mesh,
                     .in_specs = detail::specs_of_axes(options.in_axes, options.axis_name, "in_axes", where),
                     .out_specs = detail::specs_of_axes(options.out_axes, options.axis_name, "out_axes", where),
-                    .axis_names = {options.axis_name}},
+                    .axis_names = {options.axis_name},
+                    .infer_in_specs = options.infer_in_axes},
                    where);
 }
 

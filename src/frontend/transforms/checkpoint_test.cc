@@ -269,6 +269,18 @@ TEST(Checkpoint, ErrorsSayWhatIsWrong) {
               testing::HasSubstr("disk"));
 }
 
+TEST(Checkpoint, DerivativesOfShardMapKeepWhatIsNotLinear) {
+  // Of three products with constants, a sum over devices and a sine, the derivative needs the argument of the sine alone.
+  const auto f = shard_map([](const Array& x, const Array& y) { return lax::psum(sin(x * 2.0) * 3.0, "i") + y * 4.0; },
+                           {.mesh = mesh_8(), .in_specs = {P("i"), P()}, .out_specs = P()});
+  Names lines;
+  for (SavedResidual one : saved_residuals(f, ones({8}), ones({1}))) {
+    one.where = {};
+    lines.push_back(to_string(one));
+  }
+  EXPECT_EQ(lines, (Names{"f32[8,1] output of multiply"}));
+}
+
 TEST(Checkpoint, BudgetsAreNotAskedOfOneValue) {
   const CheckpointPolicy asking([](const CheckpointedOp& op) { return policies::budget(8).decide(op); });
   EXPECT_THAT(message_of<InvalidArgument>([&] {

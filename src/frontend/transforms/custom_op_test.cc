@@ -6,7 +6,9 @@
 
 #include "frontend/test_support.h"
 #include "shoal/constraints.h"
+#include "shoal/control_flow.h"
 #include "shoal/pmap.h"
+#include "shoal/vmap.h"
 #include "spmd/test_collectives.h"
 
 namespace shoal::test {
@@ -171,6 +173,28 @@ TEST(CustomOp, InsideShardMap) {
   const auto summed = shard_map([&](const Array& a) { return lax::psum(op(a), "x"); },
                                 {.mesh = mesh, .in_specs = P("x"), .out_specs = P()});
   EXPECT_TRUE(allclose(summed(x), normalised(x).reshape(4, 2, 4).sum(0)));
+}
+
+TEST(CustomOp, InsideLoops) {
+  const auto op = custom_op({.name = "normalise", .rule = "... d -> ... d need_replication={d}"}, normalised);
+  const auto with = [](const auto& f) {
+    return [=](const Array& x) {
+      const auto trip = [&](const Array& c, const Array& t) {
+        const Array next = f(c + t);
+        return std::pair(next, next.sum());
+      };
+      return lax::scan(trip, x, arange(3.0F));
+    };
+  };
+  const Array x = iota({8, 8}) + 1;
+  const auto [wanted, wanted_sums] = with(normalised)(x);
+  for (const PartitionSpec& spec : specs()) {
+    const auto [carry, sums] = jit(with(op))(put(x, mesh_4x2(), spec));
+    EXPECT_TRUE(same(carry, wanted)) << to_string(spec);
+    EXPECT_TRUE(allclose(sums, wanted_sums)) << to_string(spec);
+  }
+  const auto batches = vmap(with(op))(x.reshape(2, 4, 8));
+  EXPECT_TRUE(allclose(batches.first.reshape(8, 8), wanted));
 }
 
 TEST(CustomOp, ExplicitAxesGoThroughItsRule) {

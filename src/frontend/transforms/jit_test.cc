@@ -8,6 +8,7 @@
 
 #include "frontend/test_support.h"
 #include "runtime/executable.h"
+#include "shoal/control_flow.h"
 
 namespace shoal::test {
 namespace {
@@ -459,6 +460,22 @@ TEST(Jit, MovesInside) {
   EXPECT_EQ(far.sharding(), Sharding(pinned));
   EXPECT_EQ(back.sharding().memory_kind(), kDeviceMemory);
   EXPECT_EQ(floats(back), (std::vector<float>{1, 3, 5, 7, 9, 11, 13, 15}));
+}
+
+TEST(Jit, LoopsMoveBetweenMemories) {
+  const NamedSharding near(mesh_8(), P("i"));
+  const NamedSharding far = near.with_memory_kind(kPinnedHostMemory);
+  // The carry comes near and goes far again in each trip, and so does what trips leave.
+  const auto trip = [&](const Array& c, const Array& x) {
+    const Array next = device_put(c, near) * 2 + x;
+    return std::pair(device_put(next, far), device_put(next + 1, far));
+  };
+  const auto f = jit([&](const Array& c, const Array& xs) { return lax::scan(trip, device_put(c, far), xs); });
+  const auto [carry, stack] = f(put(iota({8}), mesh_8(), P("i")), arange(3.0F));
+  EXPECT_EQ(carry.sharding().memory_kind(), kPinnedHostMemory);
+  EXPECT_EQ(stack.sharding().memory_kind(), kPinnedHostMemory);
+  EXPECT_TRUE(same(device_put(carry, near), iota({8}) * 8 + 4));
+  EXPECT_EQ(floats(device_put(stack[2], near)), floats(iota({8}) * 8 + 5));
 }
 
 TEST(Jit, InShardingsNameMemories) {

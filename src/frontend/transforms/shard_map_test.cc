@@ -2,6 +2,8 @@
 #include "shoal/shard_map.h"
 
 #include "frontend/test_support.h"
+#include "shoal/convolution.h"
+#include "shoal/statistics.h"
 
 namespace shoal::test {
 namespace {
@@ -138,6 +140,21 @@ TEST(ShardMap, JitInside) {
   EXPECT_EQ(floats(f(iota({8}))), want);
   EXPECT_EQ(floats(jit(f)(iota({8}))), want);
   EXPECT_EQ(traces, 1);
+}
+
+TEST(ShardMap, ConvolutionsAndHistogramsInside) {
+  const Array images = sin(iota({8, 3, 6, 6}));
+  const Array weights = cos(iota({4, 3, 3, 3}));
+  const auto convolve = [&](const Array& x) { return lax::conv_general_dilated(x, weights, {1, 1}, "SAME"); };
+  const auto convolved = shard_map(convolve, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_TRUE(allclose(convolved(images), convolve(images)));
+  EXPECT_TRUE(allclose(jit(convolved)(images), convolve(images)));
+
+  const HistogramOptions options{.range = std::pair{-1.0, 1.0}};
+  const auto counts = shard_map([&](const Array& x) { return lax::psum(histogram(x, 5, options).counts, "i"); },
+                                {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
+  EXPECT_EQ(floats(counts(images)), floats(histogram(images, 5, options).counts));
+  EXPECT_EQ(floats(jit(counts)(images)), floats(histogram(images, 5, options).counts));
 }
 
 TEST(ShardMap, JitInsideOverDifferentAxes) {

@@ -46,6 +46,24 @@ TEST(Smap, NestsAnAxisEach) {
   EXPECT_TRUE(same(outer(x), want));
 }
 
+TEST(Smap, TakesTheDimensionsFromExplicitAxes) {
+  const Mesh mesh = make_mesh({4, 2}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  std::vector<Shape> seen;
+  const auto f = smap(
+      [&](const Array& a, const Array& b) {
+        seen = {a.shape(), b.shape()};
+        return lax::psum(matmul(a, b), "x");
+      },
+      {.axis_name = "x", .out_axes = none, .mesh = mesh, .infer_in_axes = true});
+  const Array a = iota({2, 8});
+  const Array b = iota({8, 4});
+  const Array split_a = device_put(a, NamedSharding(mesh, P(none, "x")));
+  const Array split_b = device_put(b, NamedSharding(mesh, P("x", "y")));
+  EXPECT_TRUE(same(f(split_a, split_b), matmul(a, b)));
+  EXPECT_EQ(seen, (std::vector<Shape>{{2, 2}, {2, 4}}));
+  EXPECT_EQ(type_of(jit(f)(split_a, split_b)), "float32[2,4@y]");
+}
+
 TEST(Smap, ArgumentsThatAreNotSplitAreWhole) {
   const auto f = smap([](const Array& x, const Array& scale) { return x * scale; },
                       {.axis_name = "x", .in_axes = {0, none}, .out_axes = 0, .mesh = mesh_4x2()});

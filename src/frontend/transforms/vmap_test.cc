@@ -225,6 +225,22 @@ TEST(Vmap, SplitOverAnAxisOfTheMesh) {
   EXPECT_EQ(floats(change), floats(plain_change));
 }
 
+// A constraint says nothing of the mapped dimension, unless axes of the mesh split that.
+TEST(Vmap, ConstraintsAreSplitBySpmdAxisName) {
+  const Mesh mesh = make_mesh({2, 4}, {"a", "b"});
+  const auto f = [&](const Array& x) { return with_sharding_constraint(x * 2, NamedSharding(mesh, P("b"))) + 1; };
+  const Array x = put(iota({4, 8}), mesh, P());
+  const auto mapped = [&](const VmapOptions& options) {
+    return jit([&, options](const Array& v) { return vmap(f, options)(v); });
+  };
+  const Array split = mapped({.spmd_axis_name = {"a"}})(x);
+  EXPECT_EQ(spec_of(split), P("a", "b"));
+  EXPECT_TRUE(same(split, iota({4, 8}) * 2 + 1));
+  EXPECT_EQ(spec_of(mapped({})(x)), P(none, "b"));
+  const Array turned = mapped({.in_axes = 1, .out_axes = 1, .spmd_axis_name = {"a"}})(put(iota({8, 4}), mesh, P()));
+  EXPECT_EQ(spec_of(turned), P("b", "a"));
+}
+
 // What Explicit axes split stays split, also where a function says how its result is.
 TEST(Vmap, OverADimensionThatExplicitAxesSplit) {
   const Mesh mesh = make_mesh({2, 2}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});

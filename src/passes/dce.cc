@@ -37,18 +37,28 @@ Graph renumbered(Graph graph, std::vector<ValueId> inputs, std::vector<Eqn> eqns
   result.axes = graph.axes;
   result.grid = graph.grid;
   std::vector<ValueId> renamed(graph.values.size(), -1);
+  // Where values are numbered in the order of their definitions, they move up in their list; else to another one.
+  ValueId last = -1;
+  const auto is_next = [&](ValueId id) { return std::exchange(last, id) < id; };
+  const bool in_order = std::ranges::all_of(inputs, is_next) && std::ranges::all_of(eqns, [&](const Eqn& eqn) {
+                          return std::ranges::all_of(eqn.outputs, is_next);
+                        });
+  std::vector<Value> apart(in_order ? 0 : graph.values.size());
+  std::vector<Value>& values = in_order ? graph.values : apart;
+  ValueId next = 0;
   const auto keep = [&](ValueId& id) {
-    result.values.push_back(std::move(graph.value(id)));
-    id = renamed[slot(id)] = static_cast<ValueId>(result.values.size() - 1);
+    if (!in_order || id != next) values[slot(next)] = std::move(graph.value(id));
+    id = renamed[slot(id)] = next++;
   };
   const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
-  result.values.reserve(std::min(graph.values.size(), inputs.size() + eqns.size()));
   result.inputs = std::move(inputs);
   std::ranges::for_each(result.inputs, keep);
   for (Eqn& eqn : eqns) {
     std::ranges::for_each(eqn.inputs, rename);
     std::ranges::for_each(eqn.outputs, keep);
   }
+  values.erase(values.begin() + next, values.end());
+  result.values = std::move(values);
   result.eqns = std::move(eqns);
   result.outputs = std::move(outputs);
   std::ranges::for_each(result.outputs, rename);
@@ -63,22 +73,27 @@ class Elimination {
     const auto is_live = [&](ValueId id) { return static_cast<bool>(live[slot(id)]); };
     const auto mark = [&](ValueId id) { live[slot(id)] = true; };
     std::ranges::for_each(outputs, mark);
-    std::vector<Eqn> kept;
-    for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
-      if (std::ranges::none_of(eqn->outputs, is_live) && !has_effect(*eqn)) continue;
-      if (eqn->op->op_class == OpClass::kControl) {
+    std::vector<bool> stays(graph.eqns.size(), false);
+    std::vector<Attrs> held;  // Those with bodies that were looked at: parts are known by them.
+    for (std::size_t i = graph.eqns.size(); i-- > 0;) {
+      Eqn& eqn = graph.eqns[i];
+      if (std::ranges::none_of(eqn.outputs, is_live) && !has_effect(eqn)) continue;
+      stays[i] = true;
+      if (eqn.op->op_class == OpClass::kControl) {
         std::vector<bool> results;
-        for (ValueId id : eqn->outputs) results.push_back(is_live(id));
-        kept.push_back(narrowed(*eqn, std::move(results)));
-      } else {
-        const bool is_flat = bodies_of(*eqn).empty();
-        kept.push_back(is_flat ? std::move(*eqn) : *eqn);
-        map_bodies(kept.back(), [&](const Graph& body) { return run(body, body.outputs); });
+        for (ValueId id : eqn.outputs) results.push_back(is_live(id));
+        held.push_back(eqn.attrs);
+        eqn = narrowed(eqn, std::move(results));
+      } else if (!bodies_of(eqn).empty()) {
+        held.push_back(eqn.attrs);
+        map_bodies(eqn, [&](const Graph& body) { return run(body, body.outputs); });
       }
-      std::ranges::for_each(kept.back().inputs, mark);
+      std::ranges::for_each(eqn.inputs, mark);
     }
-    std::ranges::reverse(kept);
     std::vector<ValueId> inputs = graph.inputs;
+    std::vector<Eqn> kept = std::move(graph.eqns);
+    std::size_t next = 0;
+    std::erase_if(kept, [&](const Eqn&) { return !stays[next++]; });
     return renumbered(std::move(graph), std::move(inputs), std::move(kept), std::move(outputs));
   }
 

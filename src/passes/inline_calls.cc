@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,34 @@ bool is_as_written(const Graph& graph, IsOpened* is_opened) {
   return std::ranges::all_of(graph.eqns, is_left) && slot(next) == graph.values.size();
 }
 
-Graph inlined(Graph graph, IsOpened* is_opened);
+// Of a graph and those that are opened in it.
+struct Sizes {
+  std::size_t values = 0;
+  std::size_t eqns = 0;
+};
+
+const Graph& opened_graph(const Eqn& eqn) { return is_call(eqn) ? eqn.attrs.graph() : *bodies_of(eqn).front(); }
+
+void add_sizes(const Graph& graph, IsOpened* is_opened, Sizes& sizes) {
+  sizes.values += graph.values.size();
+  sizes.eqns += graph.eqns.size();
+  for (const Eqn& eqn : graph.eqns) {
+    if (is_opened(eqn)) add_sizes(opened_graph(eqn), is_opened, sizes);
+  }
+}
+
+template <class GivenGraph>
+Graph inlined(GivenGraph& graph, IsOpened* is_opened);
+
+// Takes over what a graph has that may be changed, and copies that of others.
+template <class T>
+T taken(T& given) {
+  return std::move(given);
+}
+template <class T>
+T taken(const T& given) {
+  return given;
+}
 
 class Inliner {
  public:
@@ -44,24 +72,26 @@ class Inliner {
     return static_cast<ValueId>(result_.values.size() - 1);
   }
 
-  // Appends the equations of `graph`; returns the values that stand for its outputs.
-  ValueIds append(Graph graph, std::span<const ValueId> arguments) {
+  // Appends the equations of `graph`, or of a copy if it may not be changed; returns the values that stand for its
+  // outputs.
+  template <class GivenGraph>
+  ValueIds append(GivenGraph& graph, std::span<const ValueId> arguments) {
     std::vector<ValueId> renamed(graph.values.size(), -1);
     for (std::size_t i = 0; i < arguments.size(); ++i) renamed[slot(graph.inputs[i])] = arguments[i];
-    const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
-    for (Eqn& eqn : graph.eqns) {
-      std::ranges::for_each(eqn.inputs, rename);
-      if (is_opened_(eqn)) {
-        const ValueIds outputs = append(is_call(eqn) ? eqn.attrs.graph() : *bodies_of(eqn).front(), eqn.inputs);
-        for (std::size_t i = 0; i < outputs.size(); ++i) renamed[slot(eqn.outputs[i])] = outputs[i];
+    for (auto& given : graph.eqns) {
+      if (is_opened_(given)) {
+        ValueIds operands = given.inputs;
+        for (ValueId& id : operands) id = renamed[slot(id)];
+        const ValueIds outputs = append(opened_graph(given), operands);
+        for (std::size_t i = 0; i < outputs.size(); ++i) renamed[slot(given.outputs[i])] = outputs[i];
         continue;
       }
-      const auto bodies = bodies_of(eqn);
-      if (!std::ranges::all_of(bodies, [&](const Graph* body) { return is_as_written(*body, is_opened_); })) {
+      Eqn& eqn = result_.eqns.emplace_back(taken(given));
+      for (ValueId& id : eqn.inputs) id = renamed[slot(id)];
+      for (ValueId& id : eqn.outputs) id = renamed[slot(id)] = add(taken(graph.value(id)));
+      if (!std::ranges::all_of(bodies_of(eqn), [&](const Graph* body) { return stays(*body); })) {
         map_bodies(eqn, [&](const Graph& body) { return inlined(body, is_opened_); });
       }
-      for (ValueId& id : eqn.outputs) id = renamed[slot(id)] = add(std::move(graph.value(id)));
-      result_.eqns.push_back(std::move(eqn));
     }
     ValueIds outputs;
     for (ValueId id : graph.outputs) outputs.push_back(renamed[slot(id)]);
@@ -69,26 +99,37 @@ class Inliner {
   }
 
  private:
+  // Equations that are alike may share their body.
+  bool stays(const Graph& body) {
+    const auto [known, is_new] = stays_.try_emplace(&body);
+    if (is_new) known->second = is_as_written(body, is_opened_);
+    return known->second;
+  }
+
   Graph& result_;
   IsOpened* is_opened_;
+  std::unordered_map<const Graph*, bool> stays_ = {};  // Bodies live as long as the graphs that hold them.
 };
 
-Graph inlined(Graph graph, IsOpened* is_opened) {
+template <class GivenGraph>
+Graph inlined(GivenGraph& graph, IsOpened* is_opened) {
   Graph result;
   result.name = graph.name;
   result.axes = graph.axes;
   result.grid = graph.grid;
-  result.values.reserve(graph.values.size());
-  result.eqns.reserve(graph.eqns.size());
+  Sizes sizes;
+  add_sizes(graph, is_opened, sizes);
+  result.values.reserve(sizes.values);
+  result.eqns.reserve(sizes.eqns);
   Inliner inliner(result, is_opened);
-  for (ValueId id : graph.inputs) result.inputs.push_back(inliner.add(std::move(graph.value(id))));
-  result.outputs = inliner.append(std::move(graph), result.inputs);
+  for (ValueId id : graph.inputs) result.inputs.push_back(inliner.add(taken(graph.value(id))));
+  result.outputs = inliner.append(graph, result.inputs);
   return result;
 }
 
 }  // namespace
 
-Graph inline_calls(Graph graph) { return inlined(std::move(graph), &is_call); }
-Graph inline_calls_and_regions(Graph graph) { return inlined(std::move(graph), &is_call_or_region); }
+Graph inline_calls(const Graph& graph) { return inlined(graph, &is_call); }
+Graph inline_calls_and_regions(Graph graph) { return inlined(graph, &is_call_or_region); }
 
 }  // namespace shoal

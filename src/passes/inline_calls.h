@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-Graph inline_calls(Graph graph);
+Graph inline_calls(const Graph& graph);
 
 /// The same for regions of recomputation, too, which passes keep closed: once these are over, and for a look at all
 /// that is computed.

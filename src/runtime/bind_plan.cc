@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -102,14 +103,20 @@ class Binder {
   // Leaves the steps that have something to do, and tells them what.
   void leave_those_with_work() {
     const std::vector<std::int32_t> releases = find_releases();
+    std::vector<std::int32_t> inputs(releases.size());  // Those that are needed no more first.
+    std::iota(inputs.begin(), inputs.end(), 0);
+    const auto released_after = [&](std::int32_t input) { return releases[static_cast<std::size_t>(input)]; };
+    std::ranges::stable_sort(inputs, {}, released_after);
+    auto next = inputs.begin();
     std::vector<Step> all = std::exchange(steps_, {});
     for (Step& step : all) {
       const std::int32_t number = step.number;
       if (settle(step)) steps_.push_back(std::move(step));
+      next = std::find_if(next, inputs.end(), [&](std::int32_t input) { return released_after(input) >= number; });
       if (steps_.empty() || schedule_.is_body) continue;
       // What a step that does nothing was the last to name, was last needed before it.
-      for (std::size_t input = 0; input < releases.size(); ++input) {
-        if (releases[input] == number) steps_.back().releases.push_back(static_cast<std::int32_t>(input));
+      for (; next != inputs.end() && released_after(*next) == number; ++next) {
+        steps_.back().releases.push_back(*next);
       }
     }
   }

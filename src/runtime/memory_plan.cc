@@ -14,8 +14,8 @@ using Place = MemoryPlan::Place;
 using Storage = MemoryPlan::Storage;
 
 constexpr std::size_t kAlignment = 64;
-// So many steps together have a list of what lives in them.
-constexpr std::size_t kStepsOfPart = 32;
+// So many steps together have lists of what lives in them.
+constexpr std::size_t kStepsOfPart = 128;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -366,34 +366,100 @@ class Planner {
     find_peak(blocks);
   }
 
+  // A range of offsets that is taken in some steps.
+  struct Taken {
+    std::size_t begin;
+    std::size_t end;
+    std::int32_t birth;
+    std::int32_t death;
+  };
+  using TakenByOffset = std::vector<Taken>;
+
+  // The lowest offset where so many bytes are free while a block lives, as far as ranges that are shown in order say.
+  struct Gap {
+    const Block& block;
+    std::size_t offset = 0;
+
+    // Returns whether the block fits before the range. Whether ranges live at the same time no processor can foresee:
+    // that is no branch.
+    bool pass(const Taken& taken) {
+      const bool meets = static_cast<int>(taken.death >= block.birth) & static_cast<int>(block.death >= taken.birth);
+      if (offset + block.bytes <= taken.begin && meets) return true;  // The sum of two fits (byte_counts.h).
+      offset = std::max(offset, meets ? taken.end : 0);
+      return false;
+    }
+  };
+
+  // What is taken in some steps that follow each other. Most blocks live shortly, and meet few.
+  struct Part {
+    TakenByOffset sometimes;
+    TakenByOffset always;  // Those that are next to each other are one.
+  };
+
+  static void add(const Taken& taken, TakenByOffset& to) {
+    to.insert(std::ranges::upper_bound(to, taken.begin, {}, &Taken::begin), taken);
+  }
+
+  static void add_joined(const Taken& taken, TakenByOffset& to) {
+    const auto first = std::ranges::lower_bound(to, taken.begin, {}, &Taken::end);
+    if (first == to.end() || taken.end < first->begin) {
+      to.insert(first, taken);
+      return;
+    }
+    auto last = first;
+    first->begin = std::min(first->begin, taken.begin);
+    for (std::size_t end = taken.end; last != to.end() && last->begin <= end; ++last) end = std::max(end, last->end);
+    first->end = std::max(taken.end, std::prev(last)->end);
+    to.erase(std::next(first), last);
+  }
+
+  static std::size_t lowest_offset(const Block& block, const TakenByOffset& taken) {
+    Gap gap{block};
+    for (const Taken& one : taken) {
+      if (gap.pass(one)) break;
+    }
+    return gap.offset;
+  }
+
+  static std::size_t lowest_offset(const Block& block, const Part& part) {
+    Gap gap{block};
+    auto always = part.always.begin();
+    auto sometimes = part.sometimes.begin();
+    while (always != part.always.end() || sometimes != part.sometimes.end()) {
+      const bool is_next =
+          sometimes == part.sometimes.end() || (always != part.always.end() && always->begin <= sometimes->begin);
+      if (gap.pass(is_next ? *always++ : *sometimes++)) break;
+    }
+    return gap.offset;
+  }
+
   // The largest first, each at the lowest offset where nothing else lies while it lives; returns the end of the last.
   // That is "greedy by size for offset calculation" of Pisarchyk and Lee, arXiv:2001.03288.
   static std::size_t pack(std::vector<Block>& blocks) {
     std::ranges::stable_sort(blocks, [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
-    using ByOffset = std::vector<const Block*>;
-    // Those that are placed: all, and those that live in some steps: most blocks live shortly, and meet few.
-    ByOffset all;
-    std::vector<ByOffset> in_steps;
+    TakenByOffset all;
+    std::vector<Part> parts;
     const auto part_of = [](std::int32_t step) { return static_cast<std::size_t>(std::max(step, 0)) / kStepsOfPart; };
-    for (const Block& block : blocks) in_steps.resize(std::max(in_steps.size(), part_of(block.death) + 1));
+    for (const Block& block : blocks) parts.resize(std::max(parts.size(), part_of(block.death) + 1));
     std::size_t end = 0;
     for (Block& block : blocks) {
       const std::size_t first = part_of(block.birth);
       const std::size_t last = part_of(block.death);
-      std::size_t offset = 0;
-      for (const Block* other : first == last ? in_steps[first] : all) {
-        if (other->death < block.birth || block.death < other->birth) continue;
-        if (plus(offset, block.bytes) <= *other->offset) break;
-        offset = std::max(offset, plus(*other->offset, other->bytes));
-      }
+      const std::size_t offset = first == last ? lowest_offset(block, parts[first]) : lowest_offset(block, all);
       *block.offset = offset;
-      end = std::max(end, plus(offset, block.bytes));
-      const auto after = [](std::size_t at, const Block* other) { return at < *other->offset; };
-      const auto add_to = [&](ByOffset& placed) {
-        placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, after), &block);
-      };
-      add_to(all);
-      for (std::size_t part = first; part <= last; ++part) add_to(in_steps[part]);
+      const Taken taken{.begin = offset, .end = plus(offset, block.bytes), .birth = block.birth, .death = block.death};
+      end = std::max(end, taken.end);
+      add(taken, all);
+      add(taken, parts[first].sometimes);
+      for (std::size_t part = first + 1; part < last; ++part) {
+        const auto begins = static_cast<std::int32_t>(part * kStepsOfPart);
+        add_joined({.begin = taken.begin,
+                    .end = taken.end,
+                    .birth = begins,
+                    .death = begins + static_cast<std::int32_t>(kStepsOfPart) - 1},
+                   parts[part].always);
+      }
+      if (last != first) add(taken, parts[last].sometimes);
     }
     return end;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
@@ -66,9 +67,12 @@ std::optional<double> elements_of(const Schedule& schedule) {
   }
   double operations = 0;
   double under_control = 0;
+  std::unordered_map<const Kernel*, double> known;  // Of a shard: equations that are alike share a kernel.
   for (const Step& step : schedule.steps) {
-    if (std::holds_alternative<KernelStep>(step.work)) {
-      operations += flops(graph, *step.eqn) * shards_of(graph.value(step.eqn->outputs[0]));
+    if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
+      const auto [found, is_new] = known.try_emplace(kernel->kernel.get());
+      if (is_new) found->second = flops(graph, *step.eqn);
+      operations += found->second * shards_of(graph.value(step.eqn->outputs[0]));
     }
     const auto* const control = std::get_if<ControlStep>(&step.work);
     if (control == nullptr) continue;

@@ -125,34 +125,54 @@ class Scheduler {
     operand.shard_of = map.data();
   }
 
-  // Equations that are alike have one kernel.
-  std::shared_ptr<const Kernel> kernel_of(const Eqn& eqn) {
+  // What steps of equations that are alike have in common.
+  struct KnownKernel {
+    std::shared_ptr<const Kernel> kernel;
+    const Step* first = nullptr;  // The first step of them, once it is made.
+  };
+
+  KnownKernel& known_kernel_of(const Eqn& eqn) {
     std::vector<std::uint32_t> key = {classes_.of(eqn)};
     for (ValueId id : eqn.inputs) {  // A value may be several operands.
       key.push_back(static_cast<std::uint32_t>(std::ranges::find(eqn.inputs, id) - eqn.inputs.begin()));
     }
-    std::shared_ptr<const Kernel>& kernel = kernels_[std::move(key)];
-    if (kernel == nullptr) kernel = schedule_.backend->compile(graph_, eqn);
-    return kernel;
+    KnownKernel& known = kernels_[std::move(key)];
+    if (known.kernel == nullptr) known.kernel = schedule_.backend->compile(graph_, eqn);
+    return known;
   }
 
-  // Divides the work of a kernel.
+  // Whether the shards of operands and results have equal shapes.
+  bool has_shapes_of(const Eqn& one, const Eqn& other) const {
+    const auto alike = [&](ValueId a, ValueId b) { return shapes_of(a).shapes == shapes_of(b).shapes; };
+    return std::ranges::equal(one.inputs, other.inputs, alike) && std::ranges::equal(one.outputs, other.outputs, alike);
+  }
+
+  // Divides the work of a kernel. What is divided alike looks at its data through the same views, one after the other.
   void make_kernel(Step& step, KernelStep& work) {
     const Eqn& eqn = *step.eqn;
     for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
-    work.kernel = kernel_of(eqn);
+    KnownKernel& known = known_kernel_of(eqn);
+    const AtomSet varying = shapes_of(eqn.outputs[0]).varying;
+    step.operands.reserve(eqn.inputs.size() + eqn.outputs.size());
+    for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) add_operand(step, id, varying);
+    }
+    if (known.first != nullptr && has_shapes_of(*known.first->eqn, eqn)) {
+      work = std::get<KernelStep>(known.first->work);
+      step.bytes = known.first->bytes;
+      return;
+    }
+    known.first = &step;
+    work.kernel = known.kernel;
     if (const auto copied = work.kernel->copied_input()) work.copied = static_cast<std::int32_t>(*copied);
     const ShardShapes& result = shapes_of(eqn.outputs[0]);
     work.shards = result.count_held();
     if (!is_local()) work.held = grid().held(result.varying).shards.data();
     bool equal = !eqn.op->sees_start;
     for (const ValueIds* ids : {&eqn.inputs, &eqn.outputs}) {
-      for (ValueId id : *ids) {
-        add_operand(step, id, result.varying);
-        equal = equal && shapes_of(id).even();
-      }
+      for (ValueId id : *ids) equal = equal && shapes_of(id).even();
     }
-    std::map<std::vector<std::int64_t>, std::int32_t> known;  // Variants by the numbers in their views.
+    std::map<std::vector<std::int64_t>, std::int32_t> variants;  // By the numbers in their views.
     for (std::int64_t shard = 0; shard < (equal ? 1 : work.shards); ++shard) {
       const std::int64_t position = result.position_of(work.held == nullptr ? shard : work.held[shard]);
       std::vector<TensorView> views = views_at(eqn, position);
@@ -162,7 +182,7 @@ class Scheduler {
         numbers.insert(numbers.end(), view.start.begin(), view.start.end());
       }
       const auto next = static_cast<std::int32_t>(work.variants.size());
-      const auto [found, is_new] = known.try_emplace(std::move(numbers), next);
+      const auto [found, is_new] = variants.try_emplace(std::move(numbers), next);
       work.variant_of.push_back(found->second);
       if (is_new) add_variant(step, work, std::move(views));
     }
@@ -580,7 +600,7 @@ class Scheduler {
   std::vector<ShardShapes>& shapes_ = schedule_.shapes;
   std::vector<Step>& steps_ = schedule_.steps;
   EqnClasses classes_{graph_};
-  std::map<std::vector<std::uint32_t>, std::shared_ptr<const Kernel>> kernels_;
+  std::map<std::vector<std::uint32_t>, KnownKernel> kernels_;
   std::uint32_t num_exchanges_ = 0;
   std::vector<int> parties_ = {};  // Of the processes, in the body of a control step; empty if there is one.
 };

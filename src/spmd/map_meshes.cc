@@ -1,5 +1,11 @@
 #include "spmd/map_meshes.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
 #include "ir/bodies.h"
 
 namespace shoal {
@@ -16,7 +22,13 @@ Graph map_meshes(Graph graph, FunctionRef<Mesh(const Mesh&)> f) {
     Shared<ExplicitAxes>& explicit_axes = value.type.explicit_axes;
     if (explicit_axes) explicit_axes.edit([&](ExplicitAxes& axes) { axes.mesh = f(axes.mesh); });
   }
+  const auto is_mapped = [](const std::pair<std::string, Attr>& entry) {
+    return std::holds_alternative<Mesh>(entry.second) || std::holds_alternative<NamedSharding>(entry.second) ||
+           std::holds_alternative<GraphAttr>(entry.second) ||
+           std::holds_alternative<std::vector<GraphAttr>>(entry.second);
+  };
   for (Eqn& eqn : graph.eqns) {
+    if (std::ranges::none_of(eqn.attrs.entries(), is_mapped)) continue;
     const Attrs attrs = eqn.attrs;
     for (const auto& [name, value] : attrs.entries()) {
       if (const Mesh* mesh = std::get_if<Mesh>(&value)) {

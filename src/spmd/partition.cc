@@ -75,6 +75,8 @@ class Partitioner {
         forms_(graph.values.size()) {
     new_.name = graph.name;
     new_.grid = graph.grid;
+    new_.values.reserve(graph.values.size());
+    new_.eqns.reserve(graph.eqns.size());
     find_added();
     find_leaving();
   }
@@ -619,7 +621,8 @@ class Partitioner {
 
   // What was decided for an equation that became a single one, but for what depends on where it stands.
   struct Decision {
-    std::vector<Placement> operands;  // Where they are to lie.
+    std::vector<Placement> operands;  // Where they are to lie,
+    std::vector<std::size_t> forms;   // and which of their forms do, if they are there.
     Attrs attrs;
     std::vector<Value> results;
   };
@@ -656,10 +659,13 @@ class Partitioner {
     const RuledEqn ruled = to_run(eqn);
     const FactorAxes axes = choose_axes(ruled);
     std::vector<Placement> wanted;
+    std::vector<std::size_t> taken;
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       wanted.push_back(ruled.operand_placement(i, axes));
       operands.push_back(form(eqn.inputs[i], wanted.back()));
+      const ValueIds& forms = forms_.at(eqn.inputs[i]);
+      taken.push_back(static_cast<std::size_t>(std::ranges::find(forms, operands.back()) - forms.begin()));
     }
     std::vector<Placement> results;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(ruled.result_placement(i, axes));
@@ -669,13 +675,18 @@ class Partitioner {
     if (decision == nullptr || new_.eqns.size() != before + 1) return;
     const Eqn& made = new_.eqns.back();
     if (made.op != eqn.op || !std::ranges::equal(made.inputs, operands)) return;
-    Decision& noted = decision->emplace(Decision{.operands = std::move(wanted), .attrs = made.attrs, .results = {}});
+    Decision& noted = decision->emplace(
+        Decision{.operands = std::move(wanted), .forms = std::move(taken), .attrs = made.attrs, .results = {}});
     for (ValueId id : made.outputs) noted.results.push_back(new_.value(id));
   }
 
   void repeat(const Eqn& eqn, const Decision& decision) {
     ValueIds operands;
-    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) operands.push_back(form(eqn.inputs[i], decision.operands[i]));
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const ValueIds& forms = forms_.at(eqn.inputs[i]);
+      const bool is_there = decision.forms[i] < forms.size();
+      operands.push_back(is_there ? forms[decision.forms[i]] : form(eqn.inputs[i], decision.operands[i]));
+    }
     AtomSet sharded;
     for (const Value& result : decision.results) sharded = sharded | result.global->placement.sharded();
     const AtomSet varying = varying_of_results(eqn, operands, sharded);

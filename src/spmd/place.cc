@@ -38,7 +38,11 @@ Placed placed(std::string label, const Sharding& sharding, bool is_input) {
 }
 
 void collect(const Graph& graph, std::vector<Placed>& found) {
+  const auto names_devices = [](const std::pair<std::string, Attr>& entry) {
+    return std::holds_alternative<NamedSharding>(entry.second) || std::holds_alternative<Mesh>(entry.second);
+  };
   for_each_eqn(graph, [&](const Eqn& eqn) {
+    if (std::ranges::none_of(eqn.attrs.entries(), names_devices)) return;
     if (const auto* sharding = eqn.attrs.find_as<NamedSharding>("sharding")) {
       found.push_back({.label = "with_sharding_constraint",
                        .devices = sharding->mesh().devices(),

@@ -26,7 +26,7 @@ void rewrite(Compilation& program) {
 }
 
 // Calls, and the keys of random numbers.
-void open_all(Compilation& program) { program.graph = open_keys(inline_calls(program.graph.take())); }
+void open_all(Compilation& program) { program.graph = open_keys(inline_calls(*program.graph)); }
 
 void place_all(Compilation& program) {
   Placing& placing = program.placing;

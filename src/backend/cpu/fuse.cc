@@ -1,12 +1,16 @@
 #include "backend/cpu/fuse.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/container/flat_map.hpp>
 #include <boost/container/flat_set.hpp>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -38,38 +42,39 @@ constexpr std::size_t kMostValuesOfShortLoops = 24;
 constexpr std::size_t kMostNodesOfShortOnes = 16;
 
 // The group with the views, constants and positions that it reads through, in order.
-std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const Eqn*>& producers,
-                                   const std::vector<std::size_t>& group) {
-  boost::container::flat_set<const Eqn*> all;  // Equations lie in one array, so that their addresses are in order.
+std::vector<const Eqn*> with_views(const EqnTable& table, std::span<const std::size_t> group) {
+  std::vector<const Eqn*> all;
   const auto add = [&](auto&& self, ValueId id) -> void {
-    const Eqn* producer = producers[slot(id)];
-    if (producer == nullptr) return;
-    const bool is_read_through = is_view(graph, *producer) || is_known(*producer);
-    if (!is_read_through || !all.insert(producer).second) return;
+    const Eqn* producer = table.producer(id);
+    if (producer == nullptr || !table.row(*producer).is_read_through()) return;
+    if (std::ranges::find(all, producer) != all.end()) return;
+    all.push_back(producer);
     for (ValueId input : producer->inputs) self(self, input);
   };
+  for (std::size_t i : group) all.push_back(&table.graph().eqns[i]);
   for (std::size_t i : group) {
-    all.insert(&graph.eqns[i]);
-    for (ValueId id : graph.eqns[i].inputs) add(add, id);
+    for (ValueId id : table.graph().eqns[i].inputs) add(add, id);
   }
-  return {all.begin(), all.end()};
+  std::ranges::sort(all);  // Equations lie in one array, so that their addresses are in order.
+  return all;
 }
 
 // What the equations need and do not make, each once, in the order of their first uses.
-std::vector<ValueId> operands_of(const std::vector<const Eqn*>& eqns) {
-  boost::container::flat_set<ValueId> known;
-  for (const Eqn* eqn : eqns) known.insert(eqn->outputs.begin(), eqn->outputs.end());
+std::vector<ValueId> operands_of(std::span<const Eqn* const> eqns, ValueMarks& marks) {
+  marks.clear();
+  for (const Eqn* eqn : eqns) std::ranges::for_each(eqn->outputs, [&](ValueId id) { marks.add(id); });
   std::vector<ValueId> operands;
   for (const Eqn* eqn : eqns) {
     for (ValueId id : eqn->inputs) {
-      if (known.insert(id).second) operands.push_back(id);
+      if (marks.add(id)) operands.push_back(id);
     }
   }
   return operands;
 }
 
-// A graph of the given equations, with their operands as inputs and `results` as outputs.
-Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
+// A graph of the given equations, with their `operands` as inputs and `results` as outputs.
+Graph subgraph(const Graph& graph, std::span<const Eqn* const> eqns, std::span<const ValueId> operands,
+               std::span<const ValueId> results) {
   Graph body;
   body.name = "fusion";
   std::unordered_map<ValueId, ValueId> renamed;
@@ -79,7 +84,7 @@ Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const st
     body.values.push_back(std::move(value));
     return renamed[id] = static_cast<ValueId>(body.values.size() - 1);
   };
-  for (ValueId id : operands_of(eqns)) body.inputs.push_back(copy_value(id));
+  for (ValueId id : operands) body.inputs.push_back(copy_value(id));
   for (const Eqn* eqn : eqns) {
     Eqn copy = *eqn;
     for (ValueId& id : copy.inputs) id = renamed.at(id);
@@ -91,45 +96,55 @@ Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const st
 }
 
 // The equation that computes what those give, by a body of them, where the last one stands.
-Eqn fusion_of(const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results, GraphPtr body) {
-  return {.op = &op_named("fusion"),
-          .attrs = {{"body", GraphAttr{std::move(body)}}},
-          .inputs = operands_of(eqns),
-          .outputs = results,
-          .where = eqns.back()->where};
+Eqn fusion_of(const Eqn& last, const std::vector<ValueId>& operands, const std::vector<ValueId>& results, Attrs body) {
+  static const OpDef& fusion = op_named("fusion");
+  return {.op = &fusion, .attrs = std::move(body), .inputs = operands, .outputs = results, .where = last.where};
 }
+
+Attrs as_attrs(GraphPtr body) { return {{"body", GraphAttr{std::move(body)}}}; }
 
 // The bodies of fusions: one for all that are equal.
 class Bodies {
  public:
   struct Body {
     GraphPtr graph;
+    Attrs attrs;  // Of a fusion that has it.
     std::optional<bool> follows_product = {};
   };
 
-  // The graph must outlive this, and stay as it is.
-  Bodies(const Graph& graph, GroupStructures& structures) : graph_(graph), structures_(structures) {}
+  // The table must outlive this.
+  Bodies(const EqnTable& table, GroupStructures& structures)
+      : table_(table), structures_(structures), marks_(table.graph().values.size()) {}
 
-  Body& of(const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
-    const auto [found, is_new] = bodies_.try_emplace(structures_.of(eqns, results));
-    if (is_new) found->second.graph = std::make_shared<const Graph>(subgraph(graph_, eqns, results));
-    return found->second;
+  Body& of(std::span<const Eqn* const> eqns, std::span<const ValueId> results) {
+    const GroupStructures::Structure& structure = structures_.of(eqns, results);
+    const auto found = bodies_.find(structure);
+    if (found != bodies_.end()) return found->second;
+    const GraphPtr graph = std::make_shared<const Graph>(subgraph(table_.graph(), eqns, operands_of(eqns), results));
+    return bodies_.emplace(structure, Body{.graph = graph, .attrs = as_attrs(graph)}).first->second;
   }
 
+  std::vector<ValueId> operands_of(std::span<const Eqn* const> eqns) { return cpu::operands_of(eqns, marks_); }
+
  private:
-  const Graph& graph_;
+  const EqnTable& table_;
   GroupStructures& structures_;
+  ValueMarks marks_;
   GroupStructures::Map<Body> bodies_;
 };
 
 // What it means for memory that something is computed later than it could be.
 class Waiting {
  public:
-  Waiting(const Graph& graph, const std::vector<const Eqn*>& producers)
-      : graph_(graph), producers_(producers), last_use_(graph.values.size(), -1), work_before_(graph.eqns.size() + 1) {
+  explicit Waiting(const EqnTable& table)
+      : table_(table),
+        graph_(table.graph()),
+        last_use_(graph_.values.size(), -1),
+        work_before_(graph_.eqns.size() + 1) {
+    const Graph& graph = graph_;
     for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
       const Eqn& eqn = graph.eqns[i];
-      const bool is_free = is_view(graph, eqn) || is_known(eqn);
+      const bool is_free = table.row(i).is_read_through();
       work_before_[i + 1] = work_before_[i] + (is_free ? 0U : 1U);
       if (is_free) continue;
       for (const ValueId id : eqn.inputs) last_use_[slot(source_of(id))] = static_cast<std::ptrdiff_t>(i);
@@ -143,7 +158,7 @@ class Waiting {
   // Whether more is held while the members of one node, in order, wait for what stands at `end`, which is put together
   // with them: what they read, which would be gone, for what they make. `others` of the equations between are part of
   // that, too.
-  bool costs_memory(const std::vector<std::size_t>& members, std::size_t end, std::size_t others) const {
+  bool costs_memory(std::span<const std::size_t> members, std::size_t end, std::size_t others) const {
     const std::size_t from = members.back();
     if (from >= end || work_before_[end] - work_before_[from + 1] <= others) return false;
     std::set<ValueId> read;
@@ -155,8 +170,8 @@ class Waiting {
     double waiting = 0;
     double saved = 0;
     for (const ValueId id : read) {
-      const Eqn* producer = producers_[slot(id)];
-      const bool is_free = producer != nullptr && is_known(*producer);
+      const Eqn* producer = table_.producer(id);
+      const bool is_free = producer != nullptr && table_.row(*producer).is_known;
       if (!is_free && !made.contains(id) && is_gone_after(id, from)) waiting += bytes_of(graph_.type(id));
     }
     for (const ValueId id : made) {
@@ -166,11 +181,11 @@ class Waiting {
   }
 
  private:
-  ValueId source_of(ValueId id) const { return seen_through(graph_, producers_, id).source; }
+  ValueId source_of(ValueId id) const { return table_.source(id); }
   bool is_gone_after(ValueId id, std::size_t i) const { return last_use_[slot(id)] <= static_cast<std::ptrdiff_t>(i); }
 
+  const EqnTable& table_;
   const Graph& graph_;
-  const std::vector<const Eqn*>& producers_;
   std::vector<std::ptrdiff_t> last_use_;  // Of each value, views of it being seen through.
   std::vector<std::size_t> work_before_;  // How many equations before each one compute something.
 };
@@ -179,17 +194,22 @@ class Waiting {
 // equation in them.
 class Grouping {
  public:
-  Grouping(const Graph& graph, Backend::FusionGoal goal)
-      : graph_(graph),
-        producers_(producers_of(graph)),
-        structures_(graph, producers_),
-        nodes_(needs_of(graph, producers_)) {
-    if (goal == Backend::FusionGoal::kMemory) waiting_.emplace(graph, producers_);
+  using Members = std::span<const std::size_t>;
+
+  Grouping(const EqnTable& table, GroupStructures& structures, Backend::FusionGoal goal)
+      : table_(table),
+        graph_(table.graph()),
+        structures_(structures),
+        lengths_(graph_.eqns.size(), 0),
+        facts_of_(graph_.eqns.size(), nullptr),
+        marks_(graph_.values.size()),
+        nodes_(needs_of(table)) {
+    if (goal == Backend::FusionGoal::kMemory) waiting_.emplace(table);
   }
 
   void run() {
     for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
-      if (is_loop_op(graph_, graph_.eqns[i])) join(i);
+      if (table_.row(i).is_loop_op) join(i);
     }
   }
 
@@ -197,46 +217,54 @@ class Grouping {
   std::vector<std::vector<std::size_t>> groups() {
     std::vector<std::vector<std::size_t>> found;
     for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
-      if (nodes_.node_of(i) != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
-      const std::vector<std::size_t>& members = nodes_.members(i);
-      if (can_be_stored(members)) {
-        found.push_back(members);
+      if (nodes_.node_of(i) != i || !table_.row(i).is_loop_op) continue;
+      const Members members = nodes_.members(i);
+      if (can_be_stored(members, facts_of_[i] != nullptr ? *facts_of_[i] : found_out(members))) {
+        found.emplace_back(members.begin(), members.end());
         continue;
       }
-      for (std::size_t member : members) {
-        if (can_be_stored({member})) found.push_back({member});
+      for (const std::size_t& member : members) {
+        const Members alone(&member, 1);
+        if (can_be_stored(alone, found_out(alone))) found.push_back({member});
       }
     }
     return found;
   }
 
-  const std::vector<const Eqn*>& producers() const { return producers_; }
   // If little memory is the goal.
   const std::optional<Waiting>& waiting() const { return waiting_; }
-  GroupStructures& structures() { return structures_; }
 
  private:
+  // What was found out about equations as one loop.
+  struct LoopFacts {
+    bool is_one_loop = false;  // Perhaps one whose results need not be stored.
+    std::optional<bool> can_be_stored = {};
+  };
+  // The bytes that an equation reads from a node.
+  struct Read {
+    std::size_t bytes;
+    std::size_t node;
+  };
+
   // The equations that each one needs, views being seen through.
-  static MergedNodes::Needs needs_of(const Graph& graph, const std::vector<const Eqn*>& producers) {
+  static MergedNodes::Needs needs_of(const EqnTable& table) {
+    const Graph& graph = table.graph();
     MergedNodes::Needs needs(graph.eqns.size());
     std::optional<std::size_t> last_ordered;
     for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
       const Eqn& eqn = graph.eqns[i];
       auto& sources = needs[i];
-      const bool is_read_through = is_loop_op(graph, eqn);
+      const bool is_read_through = table.row(i).is_loop_op;
       for (ValueId id : eqn.inputs) {
-        const Eqn* producer = producers[slot(id)];
-        if (is_read_through && producer != nullptr) {
-          producer = producers[slot(seen_through(graph, producers, id).source)];
-        }
-        if (producer != nullptr) sources.push_back(static_cast<std::size_t>(producer - graph.eqns.data()));
+        const Eqn* producer = table.producer(is_read_through ? table.source(id) : id);
+        if (producer != nullptr) sources.push_back(table.number_of(*producer));
       }
       // What others see happens in the order of the program.
       if (eqn.op->op_class != OpClass::kCompute) {
         if (last_ordered) sources.push_back(*last_ordered);
         last_ordered = i;
       }
-      sort_unique(sources);
+      if (sources.size() > 1) sort_unique(sources);
     }
     return needs;
   }
@@ -244,90 +272,95 @@ class Grouping {
   // Puts equation i into the group it reads most bytes of, and those it reads fewer of into the same, as far as one
   // loop computes them all.
   void join(std::size_t i) {
-    boost::container::flat_map<std::size_t, std::size_t> bytes;  // Read from each group.
+    read_.clear();
     for (std::size_t source : nodes_.needs()[i]) {
-      const Eqn& producer = graph_.eqns[source];
-      if (!is_loop_op(graph_, producer)) continue;
-      const Type& type = graph_.type(producer.outputs[0]);
-      bytes[nodes_.node_of(source)] += static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype);
+      if (!table_.row(source).is_loop_op) continue;
+      const std::size_t node = nodes_.node_of(source);
+      const auto known = std::ranges::find(read_, node, &Read::node);
+      Read& read = known != read_.end() ? *known : read_.emplace_back(Read{.bytes = 0, .node = node});
+      read.bytes += table_.row(source).bytes;
     }
-    std::vector<std::pair<std::size_t, std::size_t>> order;  // Bytes and node.
-    for (const auto& [node, read] : bytes) order.emplace_back(read, node);
-    std::ranges::sort(order, [](const auto& a, const auto& b) {
-      return a.first != b.first ? a.first > b.first : a.second < b.second;
-    });
-    for (const auto& entry : order) merge(nodes_.node_of(entry.second), nodes_.node_of(i));
+    std::ranges::sort(
+        read_, [](const Read& a, const Read& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.node < b.node; });
+    for (const Read& read : read_) merge(nodes_.node_of(read.node), nodes_.node_of(i));
   }
 
   void merge(std::size_t a, std::size_t b) {
     if (a == b) return;
-    std::vector<std::size_t> all = nodes_.members(a);
-    all.insert(all.end(), nodes_.members(b).begin(), nodes_.members(b).end());
-    std::ranges::sort(all);
-    if (all.size() > kMostEqns || !alike(all) || !may_grow_to(all, a, b) || makes_wait(a, b)) return;
-    if (is_one_loop(all)) nodes_.merge(a, b);
+    const Members first = nodes_.members(a);
+    const Members second = nodes_.members(b);
+    if (first.size() + second.size() > kMostEqns || !alike(first[0], second[0])) return;
+    if (nodes_.has_landmark_between(a, b)) return;
+    all_.clear();
+    std::ranges::merge(first, second, std::back_inserter(all_));
+    if (!may_grow_to(all_, a, b) || makes_wait(first, second)) return;
+    LoopFacts& facts = found_out(all_);
+    if (facts.is_one_loop && nodes_.merge(a, b)) facts_of_[nodes_.node_of(b)] = &facts;
   }
 
-  bool may_grow_to(const std::vector<std::size_t>& all, std::size_t a, std::size_t b) const {
-    boost::container::flat_set<ValueId> values;
-    for (std::size_t i : all) values.insert(graph_.eqns[i].inputs.begin(), graph_.eqns[i].inputs.end());
-    if (values.size() <= kMostValuesOfShortLoops) return true;
+  bool may_grow_to(Members all, std::size_t a, std::size_t b) {
+    std::size_t most = 0;
+    for (std::size_t i : all) most += graph_.eqns[i].inputs.size();
+    if (most <= kMostValuesOfShortLoops) return true;
+    marks_.clear();
+    std::size_t values = 0;
+    for (std::size_t i : all)
+      values += static_cast<std::size_t>(
+          std::ranges::count_if(graph_.eqns[i].inputs, [&](ValueId id) { return marks_.add(id); }));
+    if (values <= kMostValuesOfShortLoops) return true;
     if (std::ranges::any_of(all, [&](std::size_t i) { return graph_.eqns[i].op->reduces.has_value(); })) return false;
     return is_short(a) || is_short(b);
   }
 
-  bool makes_wait(std::size_t a, std::size_t b) const {
+  bool makes_wait(Members one, Members other) const {
     if (!waiting_) return false;
     const auto& [first, last] =
-        std::minmax(nodes_.members(a), nodes_.members(b),
-                    [](const auto& one, const auto& other) { return one.back() < other.back(); });
+        std::minmax(one, other, [](const Members& a, const Members& b) { return a.back() < b.back(); });
     const auto others = std::ranges::count_if(last, [&](std::size_t i) { return i > first.back(); }) - 1;
     return waiting_->costs_memory(first, last.back(), static_cast<std::size_t>(others));
   }
 
   // Whether what a node computes of an element is little.
-  bool is_short(std::size_t node) const {
+  bool is_short(std::size_t node) {
     std::size_t count = 0;
     for (std::size_t i : nodes_.members(node)) {
-      const Eqn& eqn = graph_.eqns[i];
-      std::vector<Dtype> dtypes;
-      for (ValueId id : eqn.inputs) dtypes.push_back(graph_.type(id).dtype);
-      count += body_of(*eqn.op, dtypes, graph_.type(eqn.outputs[0]).dtype).nodes.size();
+      count += length_of(i);
       if (count > kMostNodesOfShortOnes) return false;
     }
     return true;
   }
 
-  // Shards are computed one by one, so all must have the same.
-  bool alike(const std::vector<std::size_t>& eqns) const {
-    const Value& first = graph_.value(graph_.eqns[eqns[0]].outputs[0]);
-    return std::ranges::all_of(eqns, [&](std::size_t i) {
-      const Value& value = graph_.value(graph_.eqns[i].outputs[0]);
-      return value.varying == first.varying && value.type.memory == first.type.memory;
-    });
+  // The nodes of the scalar body of an equation.
+  std::size_t length_of(std::size_t i) {
+    std::size_t& length = lengths_[table_.row(i).number - 1];
+    if (length != 0) return length;
+    const Eqn& eqn = graph_.eqns[i];
+    std::vector<Dtype> dtypes;
+    for (ValueId id : eqn.inputs) dtypes.push_back(graph_.type(id).dtype);
+    return length = body_of(*eqn.op, dtypes, graph_.type(eqn.outputs[0]).dtype).nodes.size();
   }
 
-  // Whether equations are one loop, perhaps one whose results need not be stored.
-  bool is_one_loop(const std::vector<std::size_t>& eqns) { return found_out(eqns).is_one_loop; }
-  bool can_be_stored(const std::vector<std::size_t>& eqns) {
-    LoopFacts& facts = found_out(eqns);
+  // Shards are computed one by one, so all must have the same. Those of one node do.
+  bool alike(std::size_t a, std::size_t b) const {
+    const Value& first = graph_.value(graph_.eqns[a].outputs[0]);
+    const Value& second = graph_.value(graph_.eqns[b].outputs[0]);
+    return first.varying == second.varying && first.type.memory == second.type.memory;
+  }
+
+  bool can_be_stored(Members eqns, LoopFacts& facts) {
     if (!facts.can_be_stored) facts.can_be_stored = facts.is_one_loop && is_loop_with_results(eqns);
     return *facts.can_be_stored;
   }
 
-  struct LoopFacts {
-    bool is_one_loop = false;
-    std::optional<bool> can_be_stored;
-  };
-
   // Groups of equal structure are looked at once.
-  LoopFacts& found_out(const std::vector<std::size_t>& eqns) {
-    const auto [found, is_new] = facts_.try_emplace(structures_.of(eqns));
-    if (is_new) found->second = look_at(eqns);
-    return found->second;
+  LoopFacts& found_out(Members eqns) {
+    const GroupStructures::Structure& structure = structures_.of(eqns);
+    const auto found = facts_.find(structure);
+    if (found != facts_.end()) return found->second;
+    return facts_.emplace(structure, look_at(eqns)).first->second;
   }
 
-  LoopFacts look_at(const std::vector<std::size_t>& eqns) const {
+  LoopFacts look_at(Members eqns) {
     std::vector<const Eqn*> pointers;
     boost::container::flat_set<ValueId> operands;
     boost::container::flat_set<ValueId> made;
@@ -335,13 +368,13 @@ class Grouping {
       pointers.push_back(&graph_.eqns[i]);
       made.insert(graph_.eqns[i].outputs[0]);
       for (ValueId id : graph_.eqns[i].inputs) {
-        const Eqn* producer = producers_[slot(id)];
-        if (!made.contains(id) && (producer == nullptr || !is_constant(*producer))) operands.insert(id);
+        const Eqn* producer = table_.producer(id);
+        if (!made.contains(id) && (producer == nullptr || !table_.row(*producer).is_constant)) operands.insert(id);
       }
     }
     // Even if all that is made is stored, there are not too many arrays.
     if (operands.size() > kMostOperands || operands.size() + eqns.size() > kMostArrays) return {};
-    const std::optional<LoopShape> shape = shape_of_loop(graph_, producers_, pointers);
+    const std::optional<LoopShape> shape = shape_of_loop(graph_, table_.producers(), pointers);
     if (!shape) return {};
     // Columns of several dimensions must be walked as one by all operands.
     if (shape->columns < 2) return {.is_one_loop = true, .can_be_stored = {}};
@@ -350,74 +383,96 @@ class Grouping {
   }
 
   // Whether there is a loop even if all that the equations make is stored.
-  bool is_loop_with_results(const std::vector<std::size_t>& eqns) const {
+  bool is_loop_with_results(Members eqns) {
     std::vector<ValueId> results;
     for (std::size_t i : eqns) results.push_back(graph_.eqns[i].outputs[0]);
-    const std::optional<LoopPlan> plan = lower(subgraph(graph_, with_views(graph_, producers_, eqns), results));
+    const std::vector<const Eqn*> all = with_views(table_, eqns);
+    const std::optional<LoopPlan> plan = lower(subgraph(graph_, all, operands_of(all, marks_), results));
     return plan && plan->operands.size() <= kMostArrays;
   }
 
+  const EqnTable& table_;
   const Graph& graph_;
-  std::vector<const Eqn*> producers_;
+  GroupStructures& structures_;
   std::optional<Waiting> waiting_;
-  GroupStructures structures_;
   GroupStructures::Map<LoopFacts> facts_;
+  std::vector<std::size_t> lengths_;  // By the numbers of rows; 0 where it was not asked for.
+  std::vector<LoopFacts*> facts_of_;  // Of each node of several equations.
+  ValueMarks marks_;
+  std::vector<Read> read_;
+  std::vector<std::size_t> all_;
   MergedNodes nodes_;
 };
 
-// Equations in an order in which each follows what it needs, as near to the given one as that allows; collectives and
-// effects keep theirs.
-std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, Eqn>> eqns) {
-  std::vector<std::size_t> maker(graph.values.size(), eqns.size());
-  std::ranges::sort(eqns, {}, [](const auto& entry) { return entry.first; });
-  for (std::size_t i = 0; i < eqns.size(); ++i) {
-    for (ValueId id : eqns[i].second.outputs) maker[slot(id)] = i;
+// An equation, and where it would stand if all that it needs were before.
+struct Standing {
+  std::size_t place;
+  Eqn* eqn;
+};
+
+// Equations, which are moved, in an order in which each follows what it needs, as near to the given one as that allows;
+// collectives and effects keep theirs.
+std::vector<Eqn> ordered(const Graph& graph, std::vector<Standing> eqns) {
+  const std::size_t count = eqns.size();
+  std::vector<std::size_t> maker(graph.values.size(), count);
+  std::ranges::sort(eqns, {}, &Standing::place);
+  const auto eqn = [&](std::size_t i) -> Eqn& { return *eqns[i].eqn; };
+  for (std::size_t i = 0; i < count; ++i) {
+    for (ValueId id : eqn(i).outputs) maker[slot(id)] = i;
   }
-  std::vector<std::vector<std::size_t>> after(eqns.size());
-  std::vector<std::size_t> missing(eqns.size(), 0);
-  std::size_t last_ordered = eqns.size();
-  for (std::size_t i = 0; i < eqns.size(); ++i) {
-    const auto needs = [&](std::size_t source) {
-      after[source].push_back(i);
-      ++missing[i];
-    };
-    for (ValueId id : eqns[i].second.inputs) {
-      if (maker[slot(id)] != eqns.size()) needs(maker[slot(id)]);
+  // Those that need each one, one after the other; the last entry of `first` is their number.
+  std::vector<std::pair<std::size_t, std::size_t>> needs;  // A source, and what needs it.
+  std::vector<std::size_t> missing(count, 0);
+  std::size_t last_ordered = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (ValueId id : eqn(i).inputs) {
+      if (maker[slot(id)] != count) needs.emplace_back(maker[slot(id)], i);
     }
-    if (eqns[i].second.op->op_class != OpClass::kCompute) {
-      if (last_ordered != eqns.size()) needs(last_ordered);
+    if (eqn(i).op->op_class != OpClass::kCompute) {
+      if (last_ordered != count) needs.emplace_back(last_ordered, i);
       last_ordered = i;
     }
   }
+  std::vector<std::size_t> first(count + 1, 0);
+  for (const auto& [source, user] : needs) {
+    ++first[source + 1];
+    ++missing[user];
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<std::size_t> users(needs.size());
+  std::vector<std::size_t> next_user(first.begin(), first.end() - 1);
+  for (const auto& [source, user] : needs) users[next_user[source]++] = user;
+
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
-  for (std::size_t i = 0; i < eqns.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (missing[i] == 0) ready.push(i);
   }
   std::vector<Eqn> result;
-  result.reserve(eqns.size());
+  result.reserve(count);
   while (!ready.empty()) {
     const std::size_t next = ready.top();
     ready.pop();
-    for (std::size_t i : after[next]) {
-      if (--missing[i] == 0) ready.push(i);
+    for (std::size_t u = first[next]; u < first[next + 1]; ++u) {
+      if (--missing[users[u]] == 0) ready.push(users[u]);
     }
-    result.push_back(std::move(eqns[next].second));
+    result.push_back(std::move(eqn(next)));
   }
-  SHOAL_CHECK(result.size() == eqns.size(), "groups of equations need each other in a circle: " + graph.name);
+  SHOAL_CHECK(result.size() == count, "groups of equations need each other in a circle: " + graph.name);
   return result;
 }
 
 // The product whose elements a group goes on with, if nobody else needs it, and the loop can follow it tile by tile.
 // What it is made of is there until the loop ends: with little memory as the goal it is alone if others could be gone
 // then, or if there are several results, which a loop on its own writes over what it reads.
-const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& producers, const std::vector<int>& uses,
-                          const std::vector<std::size_t>& group, const std::vector<const Eqn*>& body,
-                          const std::vector<ValueId>& results, const std::optional<Waiting>& waiting, Bodies& bodies) {
+const Eqn* product_before(const EqnTable& table, const std::vector<int>& uses, const std::vector<std::size_t>& group,
+                          const std::vector<const Eqn*>& body, const std::vector<ValueId>& results,
+                          const std::optional<Waiting>& waiting, Bodies& bodies) {
+  const Graph& graph = table.graph();
   if (waiting && results.size() > 1) return nullptr;
   const Value& made = graph.value(graph.eqns[group[0]].outputs[0]);
   for (std::size_t i : group) {
     for (ValueId id : graph.eqns[i].inputs) {
-      const Eqn* product = producers[slot(id)];
+      const Eqn* product = table.producer(id);
       if (product == nullptr || !is_product(*product) || product->inputs[0] == product->inputs[1]) continue;
       const Value& value = graph.value(id);
       if (value.varying != made.varying || value.type.memory != made.type.memory) continue;
@@ -425,14 +480,15 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
       std::ptrdiff_t own_uses = 0;
       bool needs_body = false;
       for (const Eqn* eqn : body) {
-        if (!is_view(graph, *eqn)) own_uses += std::ranges::count(eqn->inputs, id);
+        if (!table.row(*eqn).is_view) own_uses += std::ranges::count(eqn->inputs, id);
         for (ValueId operand : product->inputs)
           needs_body = needs_body || std::ranges::count(eqn->outputs, operand) != 0;
       }
       if (own_uses != uses[slot(id)] || needs_body) continue;
-      const auto number = static_cast<std::size_t>(product - graph.eqns.data());
+      const std::size_t number = table.number_of(*product);
       const auto others = std::ranges::count_if(group, [&](std::size_t member) { return member > number; }) - 1;
-      if (waiting && waiting->costs_memory({number}, group.back(), static_cast<std::size_t>(others))) continue;
+      if (waiting && waiting->costs_memory(std::span(&number, 1), group.back(), static_cast<std::size_t>(others)))
+        continue;
       std::vector<const Eqn*> all = {product};
       all.insert(all.end(), body.begin(), body.end());
       Bodies::Body& joint = bodies.of(all, results);
@@ -443,22 +499,30 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
   return nullptr;
 }
 
-// The equations, with those at some places replaced, without those that are taken.
-std::vector<Eqn> with_replaced(const std::vector<Eqn>& eqns, std::vector<std::pair<std::size_t, Eqn>> made,
-                               const std::set<const Eqn*>& taken) {
-  std::vector<Eqn> result = eqns;
-  for (auto& [place, eqn] : made) result[place] = std::move(eqn);
-  std::size_t next = 0;
-  std::erase_if(result, [&](const Eqn&) { return taken.contains(&eqns[next++]); });
-  return result;
-}
+// What takes the place of equations of a graph, and which go, by their numbers.
+struct Replacement {
+  std::vector<std::pair<std::size_t, Eqn>> made = {};
+  std::set<std::size_t> taken = {};
+
+  void apply_to(std::vector<Eqn>& eqns) && {
+    if (made.empty()) return;
+    for (auto& [place, eqn] : made) eqns[place] = std::move(eqn);
+    std::size_t next = 0;
+    std::erase_if(eqns, [&](const Eqn&) { return taken.contains(next++); });
+  }
+};
 
 // The kind of reduction that combining two elements by this op is.
 std::optional<ReduceKind> kind_of_combining(const OpDef& op) {
-  for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kProd, ReduceKind::kMax, ReduceKind::kMin}) {
-    if (&op == &combining_op(kind)) return kind;
-  }
-  return {};
+  constexpr std::array kKinds = {ReduceKind::kSum, ReduceKind::kProd, ReduceKind::kMax, ReduceKind::kMin};
+  static const std::array<const OpDef*, kKinds.size()> ops = [&] {
+    std::array<const OpDef*, kKinds.size()> found{};
+    std::ranges::transform(kKinds, found.begin(), [](ReduceKind kind) { return &combining_op(kind); });
+    return found;
+  }();
+  const auto* const found = std::ranges::find(ops, &op);
+  if (found == ops.end()) return {};
+  return kKinds[static_cast<std::size_t>(found - ops.begin())];
 }
 
 // The equation that combines an array with what one before it gives, as the op that does both where the array lies:
@@ -467,9 +531,7 @@ class Combiner {
  public:
   explicit Combiner(const Graph& graph) : graph_(graph), producers_(producers_of(graph)), uses_(count_uses(graph)) {}
 
-  // The equations anew, if any was combined.
-  std::optional<std::vector<Eqn>> run() {
-    std::vector<std::pair<std::size_t, Eqn>> made;
+  Replacement run() {
     for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
       const Eqn& eqn = graph_.eqns[i];
       const std::optional<ReduceKind> kind = kind_of_combining(*eqn.op);
@@ -478,16 +540,17 @@ class Combiner {
         const Eqn* reduction = producers_[slot(eqn.inputs[side])];
         const ValueId array = eqn.inputs[1 - side];
         if (reduction == nullptr || !fits(*reduction, *kind, array, eqn.outputs[0])) continue;
-        made.emplace_back(i, combined(*reduction, array, eqn));
-        taken_.insert(reduction);
+        replacement_.made.emplace_back(i, combined(*reduction, array, eqn));
+        replacement_.taken.insert(number_of(*reduction));
         break;
       }
     }
-    if (made.empty()) return std::nullopt;
-    return with_replaced(graph_.eqns, std::move(made), taken_);
+    return std::move(replacement_);
   }
 
  private:
+  std::size_t number_of(const Eqn& eqn) const { return static_cast<std::size_t>(&eqn - graph_.eqns.data()); }
+
   static Eqn combined(const Eqn& reduction, ValueId array, const Eqn& combining) {
     Eqn made = combining;
     made.op = &op_named(reduction.op->combined);
@@ -513,15 +576,23 @@ class Combiner {
     const auto alike = [&](const Type& type) {
       return type.dtype == c.type.dtype && type.shape == c.type.shape && type.memory == c.type.memory;
     };
+    const Eqn* producer = producers_[slot(array)];
+    const bool is_taken = producer != nullptr && replacement_.taken.contains(number_of(*producer));
     return uses_[slot(reduced)] == 1 && reduced != array && alike(a.type) && alike(b.type) && together &&
-           graph_.type(reduction.inputs[0]).dtype == c.type.dtype && !taken_.contains(producers_[slot(array)]);
+           graph_.type(reduction.inputs[0]).dtype == c.type.dtype && !is_taken;
   }
 
   const Graph& graph_;
   std::vector<const Eqn*> producers_;
   std::vector<int> uses_;
-  std::set<const Eqn*> taken_;
+  Replacement replacement_;
 };
+
+Replacement combined(const Graph& graph) {
+  const auto may_be_combined = [](const Eqn& eqn) { return !eqn.op->combined.empty(); };
+  if (std::ranges::none_of(graph.eqns, may_be_combined)) return {};
+  return Combiner(graph).run();
+}
 
 // Whether shards have all positions that a gather may name. A fusion is not told where shards begin.
 bool has_all_positions(const Graph& graph, const Eqn& gather) {
@@ -534,8 +605,8 @@ bool has_all_positions(const Graph& graph, const Eqn& gather) {
 
 // Items that are gathered and then transposed, as the fusion that writes them where they end. Loops that read through
 // the transposition do without.
-std::optional<std::vector<Eqn>> placed_gathers(const Graph& graph) {
-  if (std::ranges::none_of(graph.eqns, is_gather)) return std::nullopt;
+Replacement placed_gathers(const Graph& graph) {
+  if (std::ranges::none_of(graph.eqns, is_gather)) return {};
   const std::vector<const Eqn*> producers = producers_of(graph);
   const std::vector<int> uses = count_uses(graph);
   std::vector<bool> read_through(graph.values.size(), false);
@@ -543,8 +614,8 @@ std::optional<std::vector<Eqn>> placed_gathers(const Graph& graph) {
     if (!is_loop_op(graph, eqn) && !is_view(graph, eqn)) continue;
     for (ValueId id : eqn.inputs) read_through[slot(id)] = true;
   }
-  std::vector<std::pair<std::size_t, Eqn>> made_again;
-  std::set<const Eqn*> taken;
+  ValueMarks marks(graph.values.size());
+  Replacement replacement;
   for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
     const Eqn& transpose = graph.eqns[i];
     const bool transposes = only_moves(*transpose.op) && transpose.attrs.find_as<Dims>("perm") != nullptr;
@@ -558,72 +629,79 @@ std::optional<std::vector<Eqn>> placed_gathers(const Graph& graph) {
     if (!has_all_positions(graph, *gather) || !places_items(graph, *gather, transpose)) continue;
     const std::vector<const Eqn*> both = {gather, &transpose};
     const std::vector<ValueId> results = transpose.outputs;
-    made_again.emplace_back(i, fusion_of(both, results, std::make_shared<const Graph>(subgraph(graph, both, results))));
-    taken.insert(gather);
+    const std::vector<ValueId> operands = operands_of(both, marks);
+    Attrs body = as_attrs(std::make_shared<const Graph>(subgraph(graph, both, operands, results)));
+    replacement.made.emplace_back(i, fusion_of(transpose, operands, results, std::move(body)));
+    replacement.taken.insert(static_cast<std::size_t>(gather - graph.eqns.data()));
   }
-  if (made_again.empty()) return std::nullopt;
-  return with_replaced(graph.eqns, std::move(made_again), taken);
+  return replacement;
 }
 
-std::vector<Eqn> fused_loops(const Graph& graph, Backend::FusionGoal goal) {
-  Grouping grouping(graph, goal);
+std::vector<Eqn> fused_loops(Graph& graph, Backend::FusionGoal goal) {
+  const EqnTable table(graph);
+  GroupStructures structures(table);
+  Grouping grouping(table, structures, goal);
   grouping.run();
-  Bodies known_bodies(graph, grouping.structures());
+  Bodies known_bodies(table, structures);
   const std::vector<std::vector<std::size_t>> groups = grouping.groups();
 
   // What is used by equations outside the group of its maker, with the views that those read through; an equation on
   // its own stays as it is.
-  std::vector<std::size_t> group_of(graph.eqns.size(), groups.size());
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (std::size_t i : groups[g]) group_of[i] = g;
-  }
+  std::vector<bool> is_grouped(graph.eqns.size(), false);
   std::vector<std::vector<const Eqn*>> bodies;
+  bodies.reserve(groups.size());
   std::vector<bool> is_used(graph.values.size(), false);
   for (ValueId id : graph.outputs) is_used[slot(id)] = true;
   for (const std::vector<std::size_t>& group : groups) {
-    bodies.push_back(with_views(graph, grouping.producers(), group));
-    for (ValueId id : operands_of(bodies.back())) is_used[slot(id)] = true;
+    for (std::size_t i : group) is_grouped[i] = true;
+    bodies.push_back(with_views(table, group));
+    for (ValueId id : known_bodies.operands_of(bodies.back())) is_used[slot(id)] = true;
   }
   // Equations outside groups are kept if something uses them, last first.
-  std::vector<std::pair<std::size_t, Eqn>> eqns;
+  std::vector<Standing> eqns;
+  eqns.reserve(graph.eqns.size());
   for (std::size_t i = graph.eqns.size(); i-- > 0;) {
-    const Eqn& eqn = graph.eqns[i];
-    if (group_of[i] != groups.size()) continue;
-    const bool is_free = is_view(graph, eqn) || is_known(eqn);
-    if (is_free && !is_used[slot(eqn.outputs[0])]) continue;
+    Eqn& eqn = graph.eqns[i];
+    if (is_grouped[i]) continue;
+    if (table.row(i).is_read_through() && !is_used[slot(eqn.outputs[0])]) continue;
     for (ValueId id : eqn.inputs) is_used[slot(id)] = true;
-    eqns.emplace_back(i, eqn);
+    eqns.push_back({.place = i, .eqn = &eqn});
   }
   const std::vector<int> uses = count_uses(graph);
-  std::set<const Eqn*> absorbed;
+  std::set<std::size_t> absorbed;
+  std::vector<Eqn> fusions;
+  fusions.reserve(groups.size());
+  std::vector<ValueId> results;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const Eqn& last = graph.eqns[groups[g].back()];
-    std::vector<ValueId> results;
+    Eqn& last = graph.eqns[groups[g].back()];
+    results.clear();
     for (std::size_t i : groups[g]) {
       const ValueId id = graph.eqns[i].outputs[0];
       if (is_used[slot(id)]) results.push_back(id);
     }
     if (results.empty()) continue;
-    if (const Eqn* product = product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results,
-                                            grouping.waiting(), known_bodies)) {
+    if (const Eqn* product =
+            product_before(table, uses, groups[g], bodies[g], results, grouping.waiting(), known_bodies)) {
       bodies[g].insert(bodies[g].begin(), product);
-      absorbed.insert(product);
+      absorbed.insert(table.number_of(*product));
     }
     if (bodies[g].size() == 1) {
-      eqns.emplace_back(groups[g].back(), last);
+      eqns.push_back({.place = groups[g].back(), .eqn = &last});
       continue;
     }
-    eqns.emplace_back(groups[g].back(), fusion_of(bodies[g], results, known_bodies.of(bodies[g], results).graph));
+    fusions.push_back(
+        fusion_of(last, known_bodies.operands_of(bodies[g]), results, known_bodies.of(bodies[g], results).attrs));
+    eqns.push_back({.place = groups[g].back(), .eqn = &fusions.back()});
   }
-  std::erase_if(eqns, [&](const auto& entry) { return absorbed.contains(&graph.eqns[entry.first]); });
+  std::erase_if(eqns, [&](const Standing& one) { return absorbed.contains(one.place); });
   return ordered(graph, std::move(eqns));
 }
 
 }  // namespace
 
 Graph fuse_loops(Graph graph, Backend::FusionGoal goal) {
-  if (std::optional<std::vector<Eqn>> combined = Combiner(graph).run()) graph.eqns = *std::move(combined);
-  if (std::optional<std::vector<Eqn>> placed = placed_gathers(graph)) graph.eqns = *std::move(placed);
+  combined(graph).apply_to(graph.eqns);
+  placed_gathers(graph).apply_to(graph.eqns);
   graph.eqns = fused_loops(graph, goal);
   return graph;
 }

@@ -99,14 +99,15 @@ void Landmarks::add(Bits& to, const Bits& a, const Bits& b) {
 // ---- Nodes.
 
 MergedNodes::MergedNodes(Needs needs)
-    : node_of_(needs.size()),
+    : numbers_(needs.size()),
+      node_of_(needs.size()),
       members_(needs.size()),
       up_(std::move(needs)),
       down_(reversed(up_.leads_to)),
       landmarks_(up_.leads_to),
       order_(up_.leads_to.size()) {
-  std::iota(node_of_.begin(), node_of_.end(), std::size_t{0});
-  for (std::size_t i = 0; i < members_.size(); ++i) members_[i] = {i};
+  std::iota(numbers_.begin(), numbers_.end(), std::size_t{0});
+  node_of_ = numbers_;
 }
 
 bool MergedNodes::merge(std::size_t a, std::size_t b) {
@@ -117,10 +118,10 @@ bool MergedNodes::merge(std::size_t a, std::size_t b) {
   const std::size_t other = std::max(a, b);
   // Nothing is between them that needs or is needed: one place is as good as the other.
   order_.remove(other);
-  for (const std::size_t member : members_[other]) node_of_[member] = node;
   std::vector<std::size_t> all;
-  all.reserve(members_[node].size() + members_[other].size());
-  std::ranges::merge(members_[node], members_[other], std::back_inserter(all));
+  all.reserve(members(node).size() + members(other).size());
+  std::ranges::merge(members(node), members(other), std::back_inserter(all));
+  for (const std::size_t member : members(other)) node_of_[member] = node;
   members_[node] = std::move(all);
   members_[other].clear();
   landmarks_.merge(node, other);
@@ -132,7 +133,7 @@ bool MergedNodes::merge(std::size_t a, std::size_t b) {
 bool MergedNodes::search(std::size_t first, std::size_t last) {
   ++visit_;
   const auto look = [&](Search& search, std::size_t from, std::size_t goal) {
-    for (const std::size_t member : members_[from]) {
+    for (const std::size_t member : members(from)) {
       for (const std::size_t equation : search.leads_to[member]) {
         const std::size_t node = node_of_[equation];
         if (node == goal && from != first && from != last) return true;

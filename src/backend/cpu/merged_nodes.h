@@ -5,6 +5,7 @@
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace shoal::cpu {
@@ -66,8 +67,13 @@ class MergedNodes {
 
   const Needs& needs() const { return up_.leads_to; }
   std::size_t node_of(std::size_t equation) const { return node_of_[equation]; }
-  /// In order; none for the number of an equation that another node has taken in.
-  const std::vector<std::size_t>& members(std::size_t node) const { return members_[node]; }
+  /// In order; none for the number of an equation that another node has taken in. They stay until something is merged.
+  std::span<const std::size_t> members(std::size_t node) const {
+    if (node_of_[node] != node) return {};
+    return members_[node].empty() ? std::span(&numbers_[node], 1) : std::span(members_[node]);
+  }
+  /// Whether it is seen at once that the two cannot be merged.
+  bool has_landmark_between(std::size_t a, std::size_t b) const { return landmarks_.any_between(a, b); }
   /// Makes one node of two, unless a third one needs one of them and is needed by the other. Returns whether it did.
   bool merge(std::size_t a, std::size_t b);
 
@@ -85,8 +91,9 @@ class MergedNodes {
   bool search(std::size_t first, std::size_t last);
   bool put_side_by_side(std::size_t first, std::size_t last);
 
+  std::vector<std::size_t> numbers_;  // 0, 1, …
   std::vector<std::size_t> node_of_;
-  std::vector<std::vector<std::size_t>> members_;
+  std::vector<std::vector<std::size_t>> members_;  // Of nodes that are several equations.
   Search up_;
   Search down_;
   Landmarks landmarks_;

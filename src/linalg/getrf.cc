@@ -87,8 +87,8 @@ class Getrf final : public Solver {
     }
   }
 
-  // The matrix is copied first. Other processes may read it later.
-  std::optional<std::size_t> overwritten() const override { return copied_in_one_process(problems_, 0); }
+  // The matrix is copied first, and what others read of it has been read when the result is stored.
+  std::optional<std::size_t> overwritten() const override { return 0; }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     std::int64_t job = 0;
@@ -229,9 +229,10 @@ class Getrf final : public Solver {
     const bool exchanges = problem.processes.size() > 1;
     const std::int64_t one = problem.here ? 1 : 0;
     const auto add = [&](Kind kind, std::int64_t k, std::int64_t jobs, bool with_others = false) {
-      // Panels change at last, when they were sent.
+      // Panels change at last, when they were sent; and the result may lie where the matrix did.
       add_round({.kind = kind, .problem = index, .k = k}, jobs,
-                {.exchanges = with_others && exchanges, .rewrites = kind == kExchange && exchanges});
+                {.exchanges = with_others && exchanges,
+                 .rewrites = (kind == kExchange || (kind == kStore && k == 0)) && exchanges});
     };
     const auto if_own = [&](std::int64_t k, std::int64_t jobs) { return owns(problem, k) ? jobs : 0; };
     for (std::int64_t k = 0; k < count(); ++k) add(kLoad, k, if_own(k, row_jobs(0)), true);

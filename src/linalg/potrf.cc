@@ -71,10 +71,8 @@ class Potrf final : public Solver {
     }
   }
 
-  // In one process tiles are factored where they are.
-  std::optional<std::size_t> overwritten() const override {
-    return std::ranges::all_of(problems_, &Problem::direct) ? std::optional<std::size_t>(0) : std::nullopt;
-  }
+  // Tiles are factored where they are, or were copied first, and what others read has been read when they are stored.
+  std::optional<std::size_t> overwritten() const override { return 0; }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     std::int64_t job = 0;
@@ -217,8 +215,11 @@ class Potrf final : public Solver {
       return own_from(k) - own_from(k + 1) - (has_diagonal(problem, k) ? 1 : 0);
     };
     const auto add = [&](Kind kind, std::int64_t k, std::int64_t jobs, bool with_others = false, bool ahead = false) {
+      // The result may lie where the matrix did.
       add_round({.kind = kind, .problem = index, .k = k}, jobs,
-                {.exchanges = with_others && exchanges, .ahead = ahead && exchanges});
+                {.exchanges = with_others && exchanges,
+                 .ahead = ahead && exchanges,
+                 .rewrites = kind == kStore && k == 0 && exchanges});
     };
     const auto add_panel = [&](std::int64_t k) {
       add(kDiagonal, k, has_diagonal(problem, k) ? 1 : 0);

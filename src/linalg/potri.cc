@@ -1,7 +1,7 @@
 // The inverse of a distributed Hermitian matrix from its Cholesky factor, by tiles: the factor is inverted in its
 // place, and multiplied by its adjoint from the left in that place again (LAPACK's potri; by tiles as in Agullo,
 // Bouwmeester, Dongarra, Kurzak, Langou and Rosenberg, "Towards an efficient tile matrix inversion of symmetric
-// positive definite matrices on multicore architectures", 2010).
+// positive definite matrices on multicore architectures", 2010). Without the second half, the inverse of the triangle.
 #include <algorithm>
 #include <complex>
 #include <cstring>
@@ -24,7 +24,8 @@ using collectives::Context;
 template <class T>
 class Potri final : public Solver {
  public:
-  Potri(const Context& context, ShardShapes result) : Solver(std::move(result)), tiling_(tiling_of(context)) {
+  Potri(const Context& context, ShardShapes result, bool is_squared)
+      : Solver(std::move(result)), tiling_(tiling_of(context)), is_squared_(is_squared) {
     const Grid& grid = *context.grid();
     const Atoms rows = grid.atoms_of(context.attrs.get<std::vector<std::string>>("rows"));
     const Atoms columns = grid.atoms_of(context.attrs.get<std::vector<std::string>>("columns"));
@@ -86,10 +87,8 @@ class Potri final : public Solver {
     }
   }
 
-  // In one process tiles stay where they are.
-  std::optional<std::size_t> overwritten() const override {
-    return std::ranges::all_of(problems_, &Problem::direct) ? std::optional<std::size_t>(0) : std::nullopt;
-  }
+  // Tiles stay where they are, or were copied first, and what others read has been read when they are stored.
+  std::optional<std::size_t> overwritten() const override { return 0; }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     std::int64_t job = 0;
@@ -221,6 +220,7 @@ class Potri final : public Solver {
     problem.stored.resize(static_cast<std::size_t>(count()));
     for (std::int64_t j = 0; j < count() && problem.here; ++j) {
       for (std::int64_t i = j; i < count(); ++i) {
+        // Of a triangle the other one is zero.
         for (const bool is_mirrored : {false, true}) {
           if (is_mirrored && i == j) continue;
           for (const auto& piece : problem.to.pieces_for(this_process(), is_mirrored ? box(j, i) : box(i, j))) {
@@ -237,9 +237,10 @@ class Potri final : public Solver {
     const bool exchanges = problem.grid.processes().size() > 1;
     const auto add = [&](Kind kind, std::int64_t k, std::size_t jobs, bool with_others) {
       if (jobs == 0 && !exchanges) return;
-      // Tiles change after they were sent.
+      // Tiles change after they were sent, and the result may lie where the factor did.
       add_round({.kind = kind, .problem = index, .k = k}, static_cast<std::int64_t>(jobs),
-                {.exchanges = with_others && exchanges, .rewrites = exchanges && kind != kLoad && kind != kStore});
+                {.exchanges = with_others && exchanges,
+                 .rewrites = exchanges && kind != kLoad && (kind != kStore || k == 0)});
     };
     const auto own = [&](std::int64_t k) -> std::size_t {
       return problem.here && problem.grid.owner(k, k) == this_process() ? 1 : 0;
@@ -254,11 +255,12 @@ class Potri final : public Solver {
       add(kRest, k, problem.rest[at].size(), true);
       add(kRow, k, problem.before[at].size() + problem.below[at].size(), true);
     });
-    for_all([&](std::int64_t k, std::size_t at) {
-      add(kSquare, k, problem.above[at].size(), true);
-      add(kSquareRow, k, problem.before[at].size(), true);
-      add(kSquareDiagonal, k, own(k), false);
-    });
+    if (is_squared_)
+      for_all([&](std::int64_t k, std::size_t at) {
+        add(kSquare, k, problem.above[at].size(), true);
+        add(kSquareRow, k, problem.before[at].size(), true);
+        add(kSquareDiagonal, k, own(k), false);
+      });
     for_all([&](std::int64_t k, std::size_t at) {
       if (problem.direct) return add(kMirror, k, problem.columns[at].size(), false);
       add(kStore, k, problem.stored[at].size(), true);
@@ -373,6 +375,16 @@ class Potri final : public Solver {
     T* row = memory.shard(piece.shard) + piece.offset();
     const std::int64_t top = piece.box.rows.start - (stored.is_mirrored ? j : stored.i) * tiling_.size;
     const std::int64_t left = piece.box.columns.start - (stored.is_mirrored ? stored.i : j) * tiling_.size;
+    if (!is_squared_) {
+      for (std::int64_t r = 0; r < piece.box.rows.size; ++r, row += piece.stride()) {
+        if (stored.is_mirrored) {
+          std::fill_n(row, piece.box.columns.size, T{});
+        } else {
+          std::copy_n(from.data + (top + r) * from.stride + left, piece.box.columns.size, row);
+        }
+      }
+      return;
+    }
     for (std::int64_t r = 0; r < piece.box.rows.size; ++r, row += piece.stride()) {
       for (std::int64_t c = 0; c < piece.box.columns.size; ++c) {
         const bool is_above = stored.is_mirrored || (stored.i == j && left + c > top + r);
@@ -387,6 +399,10 @@ class Potri final : public Solver {
   void mirror(const Problem& problem, const Memory& memory, std::int64_t i, std::int64_t j) const {
     const Matrix a = tile(problem, memory, i, j);
     const Matrix to = tile(problem, memory, j, i);
+    if (!is_squared_) {
+      for (std::int64_t c = 0; c < extent(j) && i != j; ++c) std::fill_n(to.data + c * to.stride, extent(i), T{});
+      return;
+    }
     for (std::int64_t r = 0; r < extent(i); ++r) {
       T* const row = a.data + r * a.stride;
       for (std::int64_t c = 0; c < (i == j ? r + 1 : extent(j)); ++c) {
@@ -397,19 +413,23 @@ class Potri final : public Solver {
   }
 
   Tiling tiling_;
+  bool is_squared_;
   std::vector<Problem> problems_;
 };
 
-}  // namespace
-
-collectives::CollectivePtr potri(const Context& context) {
+collectives::CollectivePtr inverse_of(const Context& context, bool is_squared) {
   const ShardShapes& in = context.in();
   ShardShapes result =
       collectives::shapes_of(in.grid, (in.varying | AtomSet(context.atoms())) & context.wanted, in.dtype, in.even(),
                              [&](std::int64_t position) { return in.shape_at(position); });
   return cpu::with_matrix_type(in.dtype, [&](auto tag) -> collectives::CollectivePtr {
-    return std::make_unique<Potri<decltype(tag)>>(context, std::move(result));
+    return std::make_unique<Potri<decltype(tag)>>(context, std::move(result), is_squared);
   });
 }
+
+}  // namespace
+
+collectives::CollectivePtr potri(const Context& context) { return inverse_of(context, true); }
+collectives::CollectivePtr trtri(const Context& context) { return inverse_of(context, false); }
 
 }  // namespace shoal::linalg

@@ -55,13 +55,6 @@ class Solver : public collectives::Collective {
   /// The tiles of the rows, and the columns, of the square matrix that is the first operand.
   static Tiling tiling_of(const collectives::Context& context);
 
-  /// The operand, of which the algorithm works on a copy, if each matrix is of one process: others may read it later.
-  template <class Problem>
-  static std::optional<std::size_t> copied_in_one_process(const std::vector<Problem>& problems, std::size_t operand) {
-    const bool is_alone = std::ranges::all_of(problems, [](const Problem& one) { return one.processes.size() == 1; });
-    return is_alone ? std::optional<std::size_t>(operand) : std::nullopt;
-  }
-
   /// A round with so many jobs for this process.
   void add_round(Step step, std::int64_t jobs, const Round& round);
   /// Memory that `holders` fill and others read; `bytes` of scratch memory if this process is to have it.

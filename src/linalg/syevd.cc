@@ -161,9 +161,9 @@ class Syevd final : public Solver {
     }
   }
 
-  // The matrix is copied first. Other processes may read it later.
+  // The matrix is copied first, and what others read of it has been read when the result is stored.
   std::optional<std::size_t> overwritten() const override {
-    return has_vectors_ ? copied_in_one_process(problems_, 0) : std::nullopt;
+    return has_vectors_ ? std::optional<std::size_t>(0) : std::nullopt;
   }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
@@ -535,7 +535,7 @@ class Syevd final : public Solver {
     if (blocks > 0) add(kPrepare, blocks - 1, one, true);
     for (std::int64_t block = blocks; block-- > 0;) add(kApply, block, one + chunks, true);
     for (std::int64_t worker = 0; worker < workers(problem); ++worker) {
-      add(kStore, worker, std::ssize(problem.stored[static_cast<std::size_t>(worker)]), true);
+      add(kStore, worker, std::ssize(problem.stored[static_cast<std::size_t>(worker)]), true, worker == 0);
     }
   }
 

@@ -10,7 +10,8 @@ namespace shoal::linalg {
 namespace {
 
 constexpr collectives::Row kTable[] = {
-    {"getrf", getrf}, {"potrf", potrf}, {"potri", potri}, {"syevd", syevd}, {"trsm", trsm},
+    {"geqrf", geqrf}, {"getrf", getrf}, {"potrf", potrf}, {"potri", potri},
+    {"syevd", syevd}, {"trsm", trsm},   {"trtri", trtri},
 };
 
 }  // namespace

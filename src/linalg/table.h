@@ -8,11 +8,13 @@
 
 namespace shoal::linalg {
 
+collectives::CollectivePtr geqrf(const collectives::Context& context);
 collectives::CollectivePtr getrf(const collectives::Context& context);
 collectives::CollectivePtr potrf(const collectives::Context& context);
 collectives::CollectivePtr potri(const collectives::Context& context);
 collectives::CollectivePtr syevd(const collectives::Context& context);
 collectives::CollectivePtr trsm(const collectives::Context& context);
+collectives::CollectivePtr trtri(const collectives::Context& context);
 
 /// The solver of an equation of a partitioned graph, whose values have shards of these shapes.
 collectives::CollectivePtr make_solver(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes);

@@ -94,8 +94,8 @@ class Trsm final : public Solver {
     }
   }
 
-  // Right sides are copied before the solution is written. Other processes may read them later.
-  std::optional<std::size_t> overwritten() const override { return copied_in_one_process(problems_, 1); }
+  // Right sides are copied first, and what others read of them has been read when the solution is stored.
+  std::optional<std::size_t> overwritten() const override { return 1; }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     std::int64_t job = 0;
@@ -251,7 +251,7 @@ class Trsm final : public Solver {
     const auto owns = [&](std::int64_t k) { return row_owner(problem, k) == this_process() ? parts : 0; };
     const auto add = [&](Kind kind, std::int64_t k, std::int64_t jobs) {
       add_round({.kind = kind, .problem = index, .k = k}, jobs,
-                {.exchanges = exchanges, .rewrites = kind == kMultiply});
+                {.exchanges = exchanges, .rewrites = kind == kMultiply || (kind == kStore && k == 0)});
     };
     for (std::int64_t k = 0; k < count(); ++k) add(kLoad, k, owns(k));
     for (std::int64_t step = 0; step < count(); ++step) {

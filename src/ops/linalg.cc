@@ -193,6 +193,18 @@ ShardingRule triangular_solve_rule(const RuleContext& context) {
   return rule;
 }
 
+// ---- triangular_inverse
+
+void triangular_inverse(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    const Matrix<W> l = matrix_at<W>(context.inputs[0], number);
+    Matrix<W> x = Matrix<W>::identity(l.rows(), l.rows());
+    substitute(l, true, false, x);
+    store(x, context.outputs[0], number);
+  });
+}
+
 // ---- lu (3.4.1)
 
 std::vector<Type> infer_lu(const InferContext& context) {
@@ -265,6 +277,21 @@ std::vector<Type> infer_qr(const InferContext& context) {
   const std::int64_t n = shape[shape.size() - 1];
   const std::int64_t inner = context.attrs.get<bool>("full") ? m : std::min(m, n);
   return {batch_of(context, {m, inner}), batch_of(context, {inner, n})};
+}
+
+// The triangle has as many columns as the matrix, and they are split alike. Where the matrix is square, so are rows.
+ShardingRule qr_rule(const RuleContext& context) {
+  const Shape& shape = context.inputs[0].shape;
+  const bool is_joint_here = is_joint(context) && shape[0] >= shape[1] && shape[1] > 0 &&
+                             (shape[0] == shape[1] || !context.attrs.get<bool>("full"));
+  if (!is_joint_here) return batch_rule(context);
+  ShardingRule rule;
+  rule.operands.push_back(own_factors(rule, shape, FactorKind::kJoint));
+  rule.results.push_back(rule.operands[0]);
+  const int rows =
+      shape[0] == shape[1] ? rule.operands[0][0][0] : rule.add_factor(shape[1], FactorKind::kNeedReplication);
+  rule.results.push_back({{rows}, rule.operands[0][1]});
+  return rule;
 }
 
 // Turns a into the upper triangular factor; the orthonormal one has `columns` columns.
@@ -588,6 +615,17 @@ const std::array kLinalgOps = {
           .jvp = jvp_of_triangular_solve,
           .transpose = transpose_triangular_solve,
           .attributes = {{.name = "lower"}, {.name = "unit_diagonal"}, {.name = "adjoint"}, {.name = "tile"}}},
+    OpDef{.name = "triangular_inverse",
+          .doc = "The inverses of lower triangular matrices, which are that, too: what is above their diagonals is not "
+                 "looked at. `tile` as for cholesky.",
+          .infer = infer_cholesky,
+          .rule = cholesky_inverse_rule,
+          .expand = expand_triangular_inverse,
+          .joint = "trtri",
+          .reference = triangular_inverse,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_cholesky); },
+          .jvp = jvp_of_triangular_inverse,
+          .attributes = {{.name = "tile"}}},
     OpDef{.name = "lu",
           .doc =
               "The triangular factors of matrices whose rows are exchanged, in one matrix: a[permutation] = l u with "
@@ -601,13 +639,15 @@ const std::array kLinalgOps = {
           .jvp = jvp_of_lu,
           .attributes = {{.name = "tile"}}},
     OpDef{.name = "qr",
-          .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square.",
+          .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square. "
+                 "`tile` columns are worked on at once where devices share a matrix.",
           .infer = infer_qr,
-          .rule = batch_rule,
+          .rule = qr_rule,
+          .joint = "geqrf",
           .reference = qr,
           .flops = flops_of_qr,
           .jvp = jvp_of_qr,
-          .attributes = {{.name = "full"}}},
+          .attributes = {{.name = "full"}, {.name = "tile"}}},
     OpDef{.name = "eigh",
           .doc = "The eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices given by their lower "
                  "triangle; or, if `values_only`, no vectors. `tile` as for cholesky.",

@@ -9,8 +9,10 @@ namespace shoal {
 
 std::vector<MaybeValue> jvp_of_cholesky(const JvpContext& context);
 std::vector<MaybeValue> jvp_of_cholesky_inverse(const JvpContext& context);
+std::vector<MaybeValue> jvp_of_triangular_inverse(const JvpContext& context);
 /// Where one device has all of the matrix: the solution of both triangular systems.
 GraphPtr expand_cholesky_inverse(const ExpandContext& context);
+GraphPtr expand_triangular_inverse(const ExpandContext& context);
 std::vector<MaybeValue> jvp_of_triangular_solve(const JvpContext& context);
 std::vector<MaybeValue> transpose_triangular_solve(const TransposeContext& context);
 std::vector<MaybeValue> jvp_of_lu(const JvpContext& context);

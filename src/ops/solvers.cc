@@ -45,6 +45,20 @@ std::vector<Type> infer_getrf(const InferContext& context) {
   return types;
 }
 
+// The orthogonal factor, which is split as the matrix is, and the triangle, of which the attributes say it.
+std::vector<Type> infer_geqrf(const InferContext& context) {
+  std::vector<Type> types = infer_solver(context);
+  Type triangle = types[0];
+  const auto n = context.attrs.get<std::int64_t>("sides");
+  const auto share = [&](std::string_view dim) {
+    const std::int64_t devices = devices_along(context.axes, context.attrs.get<std::vector<std::string>>(dim));
+    return (n + devices - 1) / devices;
+  };
+  triangle.shape = {share("side_rows"), share("side_columns")};
+  types.push_back(std::move(triangle));
+  return types;
+}
+
 // Whatever else splits them, they are whole where devices compute with them: their own attributes say how they are
 // split.
 ShardingRule solver_rule(const RuleContext& context) {
@@ -54,7 +68,7 @@ ShardingRule solver_rule(const RuleContext& context) {
   }
   // Values come before what is split as the matrix.
   for (const Type& type : context.outputs) {
-    const bool is_split = type.rank() > 1;
+    const bool is_split = type.rank() > 1 && type.shape == context.inputs.back().shape;
     rule.results.push_back(is_split ? rule.operands.back()
                                     : own_factors(rule, type.shape, FactorKind::kNeedReplication));
   }
@@ -109,12 +123,39 @@ double flops_of_trsm(const RuleContext& context) {
 
 double flops_of_getrf(const RuleContext& context) { return 2 * flops_of_potrf(context); }
 
+double flops_of_geqrf(const RuleContext& context) {
+  const double m = extent(context, "n");
+  const double n = extent(context, "sides");
+  return 4 * m * n * n - 4 * n * n * n / 3;
+}
+
 // Every device gets all panels.
 double shared(const TrafficContext& context) {
   return context.operand_bytes * context.group / 2 * (context.group - 1) / std::max(context.group, 1.0);
 }
 
+// Twice: for the triangle, and for the orthogonal factor.
+double shared_again(const TrafficContext& context) { return 2 * shared(context); }
+
 const std::array kSolverOps = {
+    OpDef{.name = "geqrf",
+          .doc =
+              "The device's parts of q and r, as qr says, of a matrix of n rows and `sides` columns whose `rows` and "
+              "`columns` are split over axes; r is split over `side_rows` and `side_columns`.",
+          .op_class = OpClass::kCollective,
+          .infer = infer_geqrf,
+          .rule = solver_rule,
+          .flops = flops_of_geqrf,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = shared_again},
+          .attributes = {{.name = "axes"},
+                         {.name = "rows"},
+                         {.name = "columns"},
+                         {.name = "side_rows"},
+                         {.name = "side_columns"},
+                         {.name = "n"},
+                         {.name = "sides"},
+                         {.name = "tile"},
+                         {.name = "full"}}},
     OpDef{.name = "getrf",
           .doc = "The device's part of the factors, as lu says, and how rows were exchanged, of an n × n matrix whose "
                  "`rows` and `columns` are split over axes.",
@@ -183,6 +224,15 @@ const std::array kSolverOps = {
                          {.name = "lower"},
                          {.name = "unit_diagonal"},
                          {.name = "adjoint"}}},
+    OpDef{.name = "trtri",
+          .doc = "The device's part of the inverse, as triangular_inverse says, of an n × n triangle whose `rows` and "
+                 "`columns` are split over axes.",
+          .op_class = OpClass::kCollective,
+          .infer = infer_solver,
+          .rule = solver_rule,
+          .flops = flops_of_potrf,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = inverted},
+          .attributes = {{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}}},
 };
 
 }  // namespace

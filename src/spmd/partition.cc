@@ -1154,7 +1154,8 @@ class Partitioner {
     return false;
   }
 
-  // The first operand is a square matrix, and another one its right sides. The collective is told where both lie.
+  // The first operand is a matrix, and another one its right sides; or the second result is a matrix of other extents.
+  // The collective is told where both lie.
   void emit_joint(const RuledEqn& ruled, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
     const Eqn& eqn = ruled.eqn;
     std::vector<Builder::SplitMatrix> split;
@@ -1165,7 +1166,12 @@ class Partitioner {
       split.push_back({.rows = grid_.axis_refs(dims[0]), .columns = grid_.axis_refs(dims[1])});
     }
     std::optional<std::int64_t> sides;
-    if (operands.size() > 1) sides = ruled.inputs[1].shape[1];
+    if (operands.size() > 1) {
+      sides = ruled.inputs[1].shape[1];
+    } else if (results.size() > 1 && results[0].dims.size() > 1 && results[1].dims.size() > 1) {
+      sides = old_.type(eqn.outputs[1]).shape[1];
+      split.push_back({.rows = grid_.axis_refs(results[1].dims[0]), .columns = grid_.axis_refs(results[1].dims[1])});
+    }
     // Of one matrix all devices that work together have the same results, but for how they are split.
     std::vector<ValueId> made;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {

@@ -201,8 +201,8 @@ std::vector<Type> matrix_operands(Rng& rng, const OpDef& op, const Type& first) 
   Type matrices = first;
   matrices.shape.back() = rng.pick(extents);
   const bool square = op.name == "cholesky" || op.name == "cholesky_inverse" || op.name == "eigh" ||
-                      op.name == "triangular_solve" || op.name == "hessenberg" || op.name == "schur" ||
-                      op.name == "eig";
+                      op.name == "triangular_inverse" || op.name == "triangular_solve" || op.name == "hessenberg" ||
+                      op.name == "schur" || op.name == "eig";
   matrices.shape.push_back(square ? matrices.shape.back() : rng.pick(extents));
   if (op.name == "householder_product") {
     Type factors = first;
@@ -662,6 +662,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"top_k", {one_operand, top_k_attrs}},
         {"cholesky", {matrix_operands, no_attrs}},
         {"cholesky_inverse", {matrix_operands, no_attrs}},
+        {"triangular_inverse", {matrix_operands, no_attrs}},
         {"triangular_solve", {matrix_operands, triangular_attrs}},
         {"lu", {matrix_operands, no_attrs}},
         {"qr", {matrix_operands, full_or_not}},

@@ -33,6 +33,7 @@ Fill wildest_fill(const OpDef& op) {
                                                    "cumprod",
                                                    "cholesky",
                                                    "cholesky_inverse",
+                                                   "triangular_inverse",
                                                    "triangular_solve",
                                                    "lu",
                                                    "qr",

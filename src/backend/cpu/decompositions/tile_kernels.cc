@@ -118,6 +118,37 @@ void plain_getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, std::
   }
 }
 
+// Of a matrix in column-major order, with a factor for each reflection I - factor v v^H.
+template <class T>
+void plain_geqrf(std::int32_t rows, std::int32_t columns, LapackMatrix<T> a, T* factors) {
+  using Real = RealOf<T>;
+  for (std::int32_t k = 0; k < columns; ++k) {
+    T* const x = a.data + std::int64_t{k} * a.stride;
+    Real greatest = 0;
+    for (std::int32_t i = k + 1; i < rows; ++i) greatest = std::max(greatest, measure(x[i]));
+    factors[k] = T{};
+    if (greatest == 0 && x[k] == T{std::real(x[k])}) continue;
+    // Squares of what is divided by the greatest are neither too great nor too small.
+    const Real scale = std::max(greatest, measure(x[k]));
+    Real sum = 0;
+    for (std::int32_t i = k; i < rows; ++i) sum += std::norm(x[i] / scale);
+    const Real length = std::real(x[k]) >= 0 ? -std::sqrt(sum) : std::sqrt(sum);
+    const T first = x[k] / scale;
+    factors[k] = (length - first) / length;
+    for (std::int32_t i = k + 1; i < rows; ++i) x[i] = x[i] / scale / (first - length);
+    x[k] = length * scale;
+    // The adjoint of the reflection takes the other columns to those of r.
+    for (std::int32_t j = k + 1; j < columns; ++j) {
+      T* const y = a.data + std::int64_t{j} * a.stride;
+      T product = y[k];
+      for (std::int32_t i = k + 1; i < rows; ++i) product += conjugate(x[i]) * y[i];
+      product *= conjugate(factors[k]);
+      y[k] -= product;
+      for (std::int32_t i = k + 1; i < rows; ++i) y[i] -= x[i] * product;
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -157,6 +188,44 @@ void TileKernels<T>::getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T
   lapack_->getrf(rows, columns, {panel.data(), static_cast<std::int32_t>(stride)}, pivots);  // Singular ones, too.
   MatrixTiles<T>::copy_transposed(panel.data(), stride, a.data, a.stride, columns, rows);
   for (std::int32_t i = 0; i < columns; ++i) --pivots[i];
+}
+
+template <class T>
+void TileKernels<T>::geqrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, BlasMatrix<T> t) const {
+  const std::int64_t stride = padded_stride<T>(rows);
+  const Workspace<T> panel(stride * columns + room_to_read<T>(rows));
+  const Workspace<T> factors(columns);
+  MatrixTiles<T>::copy_transposed(a.data, a.stride, panel.data(), stride, rows, columns);
+  const LapackMatrix<T> matrix{panel.data(), static_cast<std::int32_t>(stride)};
+  if (lapack_ == nullptr) {
+    plain_geqrf(rows, columns, matrix, factors.data());
+  } else {
+    const LapackSizes sizes = lapack_->geqrf_sizes(rows, columns);
+    const Workspace<T> work(sizes.elements);
+    lapack_->geqrf(rows, columns, matrix, factors.data(),
+                   {.elements = work.data(), .reals = nullptr, .integers = nullptr, .sizes = sizes});
+  }
+  MatrixTiles<T>::copy_transposed(panel.data(), stride, a.data, a.stride, columns, rows);
+  // What products of columns v with each other are is needed for t (Schreiber and Van Loan, 1989), with another sign.
+  for (std::int32_t j = 0; j < columns; ++j) {
+    T* const column = panel.data() + j * stride;
+    std::fill_n(column, j, T{});
+    column[j] = T{1};
+  }
+  const Workspace<T> products(std::int64_t{columns} * columns);
+  std::fill_n(products.data(), std::int64_t{columns} * columns, T{});
+  subtract_square(columns, rows, {panel.data(), static_cast<std::int32_t>(stride)}, {products.data(), columns});
+  for (std::int32_t i = 0; i < columns; ++i) {
+    const T* const product = products.data() + std::int64_t{i} * columns;
+    std::fill_n(from(t, i, 0).data, i, T{});
+    *from(t, i, i).data = factors.data()[i];
+    for (std::int32_t r = 0; r < i; ++r) {
+      const T* const row = from(t, r, 0).data;
+      T sum{};
+      for (std::int32_t q = r; q < i; ++q) sum += row[q] * product[q];
+      *from(t, r, i).data = sum * factors.data()[i];
+    }
+  }
 }
 
 template <class T>

@@ -27,10 +27,14 @@ class TileKernels {
   void solve_right(std::int32_t rows, std::int32_t columns, BlasMatrix<const T> l, BlasMatrix<T> x) const;
   /// x := a^-1 x for a triangle a, as that says.
   void trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& a, BlasMatrix<T> x) const;
-  /// x := a x for a lower triangle a, or for its adjoint; or x a, if that says so; times `scale`.
+  /// x := a x for a triangle a, or for its adjoint; or x a, if that says so; times `scale`.
   void trmm(std::int32_t rows, std::int32_t columns, RealOf<T> scale, const BlasTriangle<T>& a, BlasMatrix<T> x) const;
   /// a[p] = l u, in the place of a, where row i was exchanged with row pivots[i], for no fewer rows than columns.
   void getrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, std::int32_t* pivots) const;
+  /// a = q r for no fewer rows than columns: r in the upper triangle of a, and below it, with ones on the diagonal that
+  /// are not stored, columns v with q = I - v t v^H. `t` is upper triangular, with zeros below. The diagonal of r is
+  /// real, with the signs of LAPACK.
+  void geqrf(std::int32_t rows, std::int32_t columns, BlasMatrix<T> a, BlasMatrix<T> t) const;
   /// out -= lhs · rhs; where one says that it is transposed, its adjoint is meant.
   void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) const;
   /// The lower triangle of out -= a · a^H, where a, or its adjoint if it says transposed, has n rows and k columns.

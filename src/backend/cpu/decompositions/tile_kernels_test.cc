@@ -92,5 +92,50 @@ TYPED_TEST(TilesOf, HaveFactorsWithExchangedRows) {
   });
 }
 
+TYPED_TEST(TilesOf, HaveOrthogonalFactors) {
+  using T = TypeParam;
+  constexpr std::int32_t kRows = 30;
+  for (const std::int32_t columns : {1, 11, 30}) {
+    const std::vector<T> given = this->tile();
+    const auto at = [](std::int32_t row, std::int32_t stride, std::int32_t column) {
+      return static_cast<std::size_t>(row * stride + column);
+    };
+    std::vector<T> t(at(columns, columns, 0));
+    std::vector<T> first;
+    this->expect_alike(given, [&](const TileKernels<T>& kernels, BlasMatrix<T> to) {
+      kernels.geqrf(kRows, columns, to, {t.data(), columns});
+      if (first.empty()) first = t;
+      for (std::size_t i = 0; i < t.size(); ++i) {
+        EXPECT_LE(std::abs(t[i] - first[i]), 500 * std::numeric_limits<RealOf<T>>::epsilon());
+      }
+      // (I - v t v^H) r is what was given.
+      const auto v = [&](std::int32_t i, std::int32_t j) {
+        return i == j ? T{1} : i < j ? T{} : to.data[i * to.stride + j];
+      };
+      const auto conjugate = [](const T& x) {
+        if constexpr (kIsComplexElement<T>) return std::conj(x);
+        return x;
+      };
+      for (std::int32_t c = 0; c < columns; ++c) {
+        std::vector<T> x(kRows);
+        for (std::int32_t i = 0; i <= c; ++i) x[at(i, 1, 0)] = to.data[i * to.stride + c];
+        std::vector<T> y(static_cast<std::size_t>(columns));
+        for (std::int32_t j = 0; j < columns; ++j) {
+          for (std::int32_t i = j; i < kRows; ++i) y[at(j, 1, 0)] += conjugate(v(i, j)) * x[at(i, 1, 0)];
+        }
+        for (std::int32_t i = 0; i < kRows; ++i) {
+          for (std::int32_t j = 0; j < columns; ++j) {
+            for (std::int32_t q = j; q < columns; ++q) {
+              x[at(i, 1, 0)] -= v(i, j) * t[at(j, columns, q)] * y[at(q, 1, 0)];
+            }
+          }
+          EXPECT_LE(std::abs(x[at(i, 1, 0)] - given[at(i, this->kStride, c)]),
+                    500 * std::numeric_limits<RealOf<T>>::epsilon());
+        }
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace shoal::cpu

@@ -37,6 +37,7 @@ PUBLIC_LAYERS = {
     "error.h": "base",
     "log.h": "base",
     "profiler.h": "base",
+    "progress.h": "base",
     "dtype.h": "core",
     "shape.h": "core",
     "default_device.h": "sharding",

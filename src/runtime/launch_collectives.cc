@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/profiler.h"
+#include "base/progress.h"
 #include "comm/transport/box_copy.h"
 #include "core/this_process.h"
 #include "runtime/lane.h"
@@ -17,6 +19,9 @@ namespace {
 
 // Steps that touch no more bytes are done before another thread has woken up.
 constexpr std::size_t kInlineCollectiveBytes = std::size_t{128} << 10;
+
+// What is told of a solver whose last rounds have no work here.
+constexpr double kNearlyDone = 0.99;
 
 using Rounds = std::vector<collectives::Collective::Round>;
 
@@ -170,9 +175,13 @@ void Launch::fill_with_zeros(std::int32_t number) {
 void Launch::run_rounds(const Step& step, const CollectiveStep& work, std::size_t first, std::size_t last) {
   const Rounds& rounds = work.collective->rounds();
   std::size_t exchanges = 0;
+  const bool solves = step.eqn->op->collective->solves;
+  std::optional<linalg::ProgressReport> progress;
+  if (solves && last == rounds.size()) progress.emplace(step.eqn->op->name);
+  const auto all = static_cast<double>(std::max<std::int64_t>(work.collective->tiles(), 1));
   for (std::size_t round = first; round < last; ++round) {
     // A solver may take long; other collectives end, as what others wait for does not depend on a user here.
-    if (round > first && step.eqn->op->collective->solves) Lane::check_loop();
+    if (round > first && solves) Lane::check_loop();
     if (rounds[round].rewrites) wait_until_read();
     if (round + 1 < last && rounds[round + 1].ahead && exchanges < work.exchanges.rounds.size() &&
         work.exchanges.rounds[exchanges] != nullptr) {
@@ -188,6 +197,8 @@ void Launch::run_rounds(const Step& step, const CollectiveStep& work, std::size_
     } else {
       run();
     }
+    if (progress)
+      progress->tell(round + 1 == last ? 1 : std::min(static_cast<double>(rounds[round].end) / all, kNearlyDone));
   }
 }
 

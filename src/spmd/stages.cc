@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "ir/bodies.h"
+#include "ops/split_programs.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/hoist.h"
@@ -39,14 +40,55 @@ void place_all(Compilation& program) {
   program.graph = place(std::move(graph), placing);
 }
 
+// Makes calls of programs of equations whose matrices the propagated graph splits. Returns whether there are any.
+bool call_split_programs(Graph& graph, const Graph& propagated) {
+  std::vector<const Eqn*> made(propagated.values.size());
+  for (const Eqn& eqn : propagated.eqns) {
+    for (const ValueId id : eqn.outputs) made[slot(id)] = &eqn;
+  }
+  bool any = false;
+  for (Eqn& eqn : graph.eqns) {
+    if (eqn.outputs.empty()) continue;
+    const Eqn* const found = made[slot(eqn.outputs[0])];
+    SHOAL_CHECK(found != nullptr && found->op == eqn.op, "propagation does not change equations");
+    const Eqn& same = *found;
+    if (may_be_split(*eqn.op)) {
+      const Value& matrix = propagated.value(same.inputs[0]);
+      const bool is_split = std::ranges::any_of(matrix.placement->dims, [](const Atoms& dim) { return !dim.empty(); });
+      if (!is_split || !matrix.manual.empty()) continue;
+      const Type type = graph.type(eqn.inputs[0]);
+      any = call_split_program(eqn, {&type, 1}) || any;
+      continue;
+    }
+    const auto bodies = bodies_of(same);
+    std::size_t number = 0;
+    map_bodies(eqn, [&](const Graph& body) {
+      Graph changed = body;
+      if (call_split_programs(changed, *bodies[number++])) any = true;
+      return changed;
+    });
+  }
+  return any;
+}
+
+// Where an op is a program over devices that share its matrix, that program is propagated instead.
+Graph propagated(Graph graph, const std::vector<std::optional<Placement>>& fixed) {
+  bool may_split = false;
+  for_each_eqn(graph, [&](const Eqn& eqn) { may_split = may_split || may_be_split(*eqn.op); });
+  if (!may_split) return propagate(std::move(graph), fixed);
+  Graph result = propagate(graph, fixed);
+  if (!call_split_programs(graph, result)) return result;
+  return propagate(inline_calls(std::move(graph)), fixed);
+}
+
 void propagate_all(Compilation& program) {
   if (program.region) {
     std::vector<std::optional<Placement>> open(program.graph->inputs.size());
-    program.graph = propagate(program.graph.take(), open);
+    program.graph = propagated(program.graph.take(), open);
     return;
   }
   const std::vector<std::optional<Placement>> fixed = fixed_inputs(*program.graph, program.placing);
-  Graph graph = propagate(program.graph.take(), fixed);
+  Graph graph = propagated(program.graph.take(), fixed);
   settle_outputs(graph, program.placing);
   settle_inputs(graph, program.placing);
   report_shardings(graph, program.placing);

@@ -12,6 +12,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/functions/linalg_operands.h"
+#include "ops/halley.h"
 #include "shoal/control_flow.h"
 #include "shoal/derivatives.h"
 #include "shoal/lax.h"
@@ -258,39 +259,33 @@ QdwhResult qdwh(const Operand& x, const QdwhOptions& options) {
   const Array bound = sqrt(by_columns) * sqrt(by_rows);
   Array u = a / for_elements(shoal::where(equal(bound, 0), 1, bound)).astype(a.dtype());
   const Array one = identity_like(lax::slice_in_dim(a, 0, columns_of(a), 1, -2));
-  double least = epsilon_of(a);
-  const double near = options.eps.value_or(epsilon_of(a));
-  std::int64_t steps = 0;
-  for (; steps < options.max_iterations && 1 - least > near; ++steps) {
-    const double square = least * least;
-    const double d = std::cbrt(4 * (1 - square) / (square * square));
-    const double root = std::sqrt(1 + d);
-    const double weight_a = root + std::sqrt(8 - 4 * d + 8 * (2 - square) / (square * root)) / 2;
-    const double weight_b = (weight_a - 1) * (weight_a - 1) / 4;
-    const double weight_c = weight_a + weight_b - 1;
-    const double kept = weight_b / weight_c;
+  const HalleySteps iteration =
+      halley_steps(epsilon_of(a), options.eps.value_or(epsilon_of(a)), options.max_iterations);
+  for (const HalleyStep& step : iteration.steps) {
     Array turned;
-    if (weight_c > 100) {
+    if (step.needs_orthogonal_factor()) {
       // By a factor with orthonormal columns, which loses nothing where singular values differ much.
-      const double scale = std::sqrt(weight_c);
+      const double scale = std::sqrt(step.c);
       const Array q = qr(shoal::concatenate({scale * u, one}, -2), false).first;
       const Array top = lax::slice_in_dim(q, 0, rows_of(a), 1, -2);
       const Array bottom = lax::slice_in_dim(q, rows_of(a), rows_of(q), 1, -2);
-      turned = ((weight_a - kept) / scale) * product(top, adjoint(bottom));
+      turned = ((step.a - step.kept) / scale) * product(top, adjoint(bottom));
     } else {
-      const Array z = one + weight_c * product(adjoint(u), u);
+      const Array z = one + step.c * product(adjoint(u), u);
       const Array factor = cholesky(z, true);
       const Array half = triangular_solve(factor, adjoint(u), {.left_side = true, .lower = true});
       const Array whole =
           triangular_solve(factor, half, {.left_side = true, .lower = true, .transpose_a = true, .conjugate_a = true});
-      turned = (weight_a - kept) * adjoint(whole);
+      turned = (step.a - step.kept) * adjoint(whole);
     }
-    u = kept * u + turned;
-    least = std::min(1.0, least * (weight_a + weight_b * square) / (1 + weight_c * square));
+    u = step.kept * u + turned;
   }
   // Once more by Newton and Schulz, which mends what has been rounded.
   u = 1.5 * u - 0.5 * product(u, product(adjoint(u), u));
-  return {.u = u, .h = hermitian_part(product(adjoint(u), a)), .num_iters = steps, .is_converged = 1 - least <= near};
+  return {.u = u,
+          .h = hermitian_part(product(adjoint(u), a)),
+          .num_iters = std::ssize(iteration.steps),
+          .is_converged = iteration.is_converged};
 }
 
 }  // namespace lax::linalg

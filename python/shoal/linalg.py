@@ -3,4 +3,23 @@
     x = shoal.linalg.potrs(a, b)  # a [n, n] split over any mesh, in any number of processes
 """
 
-from shoal._core.solvers import potrf, potri, potrs, syevd
+from shoal._core.solvers import (
+    BlockCyclic,
+    SolverProgress,
+    cond_estimate,
+    from_block_cyclic,
+    gels,
+    geqrf,
+    gesv,
+    gesvd,
+    on_progress,
+    potrf,
+    potri,
+    potrs,
+    progress_bar,
+    sygvd,
+    syevd,
+    to_block_cyclic,
+    trtri,
+    verify_cyclic,
+)

@@ -123,6 +123,83 @@ def test_ordinary_functions_of_split_matrices(mesh):
     np.testing.assert_allclose(w, np.linalg.eigvalsh((a + a.T).astype(np.float64)), atol=1e-3)
 
 
+def test_programs_over_solvers(mesh):
+    random = np.random.default_rng(2)
+    tall = random.normal(size=(64, 24)).astype(np.float32)
+    split = jax.device_put(tall, NamedSharding(mesh, P("x", "y")))
+    for call in linalg.geqrf, jax.jit(linalg.geqrf, static_argnames=("T_A",)):
+        q, r = call(split, T_A=8)
+        np.testing.assert_allclose(np.asarray(q) @ np.asarray(r), tall, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(q).T @ np.asarray(q), np.eye(24), atol=1e-5)
+    b = random.normal(size=(64, 2)).astype(np.float32)
+    wanted = np.linalg.lstsq(tall, b, rcond=None)[0]
+    np.testing.assert_allclose(linalg.gels(split, b, T_A=8), wanted, atol=1e-5)
+    x, status = linalg.gels(split, b, return_status=True)
+    assert status == 0 and x.shape == (24, 2)
+    np.testing.assert_allclose(np.asarray(linalg.trtri(r, lower=False)) @ np.asarray(r), np.eye(24), atol=1e-4)
+    u, s, vh = linalg.gesvd(split, T_A=8)
+    np.testing.assert_allclose(np.asarray(u) * np.asarray(s) @ np.asarray(vh), tall, atol=1e-5)
+    np.testing.assert_allclose(linalg.gesvd(split, compute_uv=False), np.linalg.svd(tall)[1], atol=1e-5)
+    a, definite = system(32)[0], system(32, 1)[0] + np.eye(32, dtype=np.float32)
+    w, v, status = linalg.sygvd(a, definite, 8, return_status=True)
+    np.testing.assert_allclose(a @ np.asarray(v), definite @ np.asarray(v) * np.asarray(w), atol=1e-4)
+    assert status == 0
+
+
+def test_gesv(mesh):
+    random = np.random.default_rng(3)
+    a = random.normal(size=(64, 64))
+    b = jnp.asarray(random.normal(size=(64,)), dtype=jnp.float64)
+    split = jax.device_put(jnp.asarray(a, dtype=jnp.float64), NamedSharding(mesh, P("x", "y")))
+    for refine in False, True:
+        x, status, rcond = linalg.gesv(split, b, 16, refine=refine, return_status=True, return_rcond=True)
+        assert x.dtype == jnp.float64 and status == 0
+        np.testing.assert_allclose(x, np.linalg.solve(a, np.asarray(b)), rtol=1e-10)
+        assert np.linalg.cond(a, 1) / 4 < 1 / rcond < 1.01 * np.linalg.cond(a, 1)
+    np.testing.assert_allclose(linalg.cond_estimate(split), 1 / np.asarray(rcond), rtol=1e-3)
+    a[:, 5] = 0
+    singular = jnp.asarray(a, dtype=jnp.float64)
+    with pytest.raises(ValueError, match=r"is singular, or not finite: u\(6, 6\) of its factors is 0"):
+        linalg.gesv(singular, b)
+    assert linalg.gesv(singular, b, return_status=True)[1] == 6
+    with pytest.raises(TypeError, match="refine takes matrices of float64 or complex128, not float32"):
+        linalg.gesv(np.eye(2, dtype=np.float32), np.ones(2, np.float32), refine=True)
+
+
+def test_progress(mesh):
+    told = []
+    linalg.on_progress(told.append)
+    try:
+        a = jax.device_put(system(96)[0], NamedSharding(mesh, P("x", "y")))
+        jax.block_until_ready(linalg.potrf(a, 8))
+    finally:
+        linalg.on_progress(None)
+    assert told[-1].solver == "potrf" and told[-1].done == 1 and told[-1].seconds > 0
+    assert all(0 < one.done <= 1 for one in told)
+    jax.block_until_ready(linalg.potrf(a, 8))
+    assert told[-1].done == 1 and sum(one.done == 1 for one in told) == 1
+    with pytest.raises(TypeError, match="on_progress: the callback must be callable or None"):
+        linalg.on_progress(3)
+
+
+def test_block_cyclic(mesh):
+    layout = linalg.BlockCyclic((10, 9), (2, 3), mesh, P("x", "y"))
+    a = np.arange(90, dtype=np.float32).reshape(10, 9)
+    x = linalg.to_block_cyclic(a, layout)
+    assert x.shape == layout.padded_shape == (16, 12) and layout.shape == (10, 9)
+    assert x.sharding.is_equivalent_to(layout.sharding, 2)
+    np.testing.assert_array_equal(linalg.from_block_cyclic(x, layout), a)
+    assert linalg.verify_cyclic(x, a, layout) and not linalg.verify_cyclic(x, a + 1, layout)
+    assert layout.descriptor(3) == [1, 3, 10, 9, 2, 3, 0, 0, 4]
+    assert linalg.BlockCyclic.from_descriptor(layout.descriptor(), mesh, P("x", "y")).shape == (10, 9)
+    assert layout.owner(9, 8) == (0, 0)
+    assert layout.picture().splitlines()[1] == "0 1 0"
+    with pytest.raises(ValueError, match="tiles are 0 × 3; they must have at least a row and a column"):
+        linalg.BlockCyclic((4, 4), (0, 3), mesh, P("x"))
+    with pytest.raises(IndexError):
+        layout.owner(10, 0)
+
+
 def test_what_does_not_fit(mesh):
     a, b = system(8)
     with pytest.raises(ValueError, match="its leading block of 1 rows has no Cholesky factor"):

@@ -1,4 +1,6 @@
 // Solvers of matrices that processes share have the same bits however eight devices are divided among them.
+#include "shoal/solvers.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,6 +61,48 @@ void solvers() {
     const Array split = device_put(a, NamedSharding(mesh, P(none, "y")));
     print_all_of("values alone", linalg::syevd(split, {.T_A = kTile, .return_eigenvectors = false}).w);
   }
+  // Blocks of columns go to processes in turn.
+  for (const Dtype dtype : {float32, complex128}) {
+    const Array a = random::normal(random::key(8), {120, 72}, dtype);
+    for (const auto& [spec, side_spec] : placements) {
+      const Array split = device_put(a, NamedSharding(mesh, spec));
+      const auto [q, r] = linalg::geqrf(split, {.T_A = 5});
+      print_all_of("orthogonal factor", q);
+      print_all_of("triangle", r);
+      print_all_of("inverse of a triangle", linalg::trtri(r, false, {.T_A = kTile}));
+    }
+    if (dtype == float32) continue;
+    const Array split = device_put(a, NamedSharding(mesh, P("x", "y")));
+    const auto [s, u, vh, status] = linalg::gesvd(split, {.T_A = kTile});
+    print_all_of("singular values", s);
+    print_all_of("singular vectors", u);
+    std::cout << "condition "
+              << repr(linalg::gesv(device_put(definite(80, dtype), NamedSharding(mesh, P("x", "y"))),
+                                   random::normal(random::key(6), {80, 2}, dtype), {.T_A = kTile})
+                          .rcond)
+              << std::endl;
+  }
+  // The memory of what is given away is that of the result, however many processes there are.
+  const auto given_away = [&](const std::string& name, const auto& solve) {
+    const Array a = device_put(definite(96, float32), NamedSharding(mesh, P("y", "x")));
+    const auto solved = jit(solve, {.donate_argnums = {0}});
+    const MemoryAnalysis memory = solved.lower(a).compile().memory_analysis();
+    std::cout << name << ' ' << (memory.alias_size * 8 >= 96 * 96 * 4 ? "in place" : "elsewhere") << std::endl;
+    print_all_of(name, solved(a));
+  };
+  given_away("potrf in place", [](const Array& a) { return linalg::potrf(a, {.T_A = kTile}); });
+  given_away("potri in place",
+             [](const Array& a) -> Array { return linalg::potri(a, {.T_A = kTile, .return_status = true}); });
+  given_away("syevd in place",
+             [](const Array& a) { return linalg::syevd(a, {.T_A = kTile, .return_status = true}).v; });
+  given_away("geqrf in place", [](const Array& a) { return linalg::geqrf(a, {.T_A = kTile}).Q; });
+  given_away("trtri in place", [](const Array& a) { return linalg::trtri(a, true, {.T_A = kTile}); });
+  const auto wide = device_put(definite(64, complex128), NamedSharding(mesh, P("x", "y")));
+  const auto refined = linalg::gesv(wide, ones({64}, {.dtype = complex128}), {.T_A = kTile, .refine = true});
+  print_all_of("refined", refined.x);
+  std::cout << "refined " << repr(refined.steps) << std::endl;
+  const linalg::BlockCyclic layout(64, 64, 5, 7, mesh, P("x", "y"));
+  print_all_of("dealt out", linalg::to_block_cyclic(wide, layout));
   // A matrix for each row of devices, which may be those of one process.
   const Array one = definite(96, float32);
   const auto factors = shard_map(

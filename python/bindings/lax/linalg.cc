@@ -1,4 +1,4 @@
-// shoal.lax.linalg and shoal.linalg.
+// shoal.lax.linalg.
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -39,30 +39,6 @@ Array symmetric_product(const Operand& a, const Operand& c, double alpha, double
   if (!symmetrize) return result;
   const Array upper = linalg::matrix_transpose(on(tril(on(result), -1)));
   return add(on(tril(on(result))), on(upper));
-}
-
-// ---- Solvers of matrices that devices share.
-
-linalg::SolverOptions solver_options(const std::string& name, nb::handle tile, nb::handle given_mesh,
-                                     nb::handle in_specs, bool return_status, bool return_logdet) {
-  linalg::SolverOptions options{.return_status = return_status, .return_logdet = return_logdet};
-  if (!tile.is_none()) options.T_A = integer(tile, name + ": T_A");
-  if (!given_mesh.is_none()) options.mesh = shoal::python::mesh(given_mesh, name + ": mesh");
-  if (in_specs.is_none()) return options;
-  if (nb::isinstance<PartitionSpec>(in_specs)) {
-    options.in_specs = {nb::cast<PartitionSpec>(in_specs)};
-    return options;
-  }
-  for (nb::handle spec : in_specs) options.in_specs.push_back(partition_spec(spec, name + ": in_specs"));
-  return options;
-}
-
-nb::object python_result(const linalg::PotrsResult& result, const linalg::SolverOptions& options) {
-  nb::list results;
-  results.append(result.x);
-  if (options.return_status) results.append(result.status);
-  if (options.return_logdet) results.append(result.logdet);
-  return nb::len(results) == 1 ? nb::object(results[0]) : nb::object(nb::tuple(results));
 }
 
 }  // namespace
@@ -261,73 +237,6 @@ void bind_lax_linalg(nb::module_& lax_module) {
       },
       "a_matrix"_a.none(), "c_matrix"_a.none(), nb::kw_only(), "alpha"_a = 1.0, "beta"_a = 0.0,
       "symmetrize_output"_a = false, "alpha a a^T + beta c.");
-}
-
-void bind_solvers(nb::module_& root) {
-  nb::module_ m = submodule(root, "solvers", "shoal.linalg");
-  m.def(
-      "potrf",
-      [](nb::handle a, nb::handle tile, nb::handle mesh, nb::handle in_specs) {
-        const linalg::SolverOptions options = solver_options("potrf", tile, mesh, in_specs, false, false);
-        const Operand given = matrix(a, "potrf", "a");
-        return unlocked([&] { return linalg::potrf(given, options); });
-      },
-      "a"_a.none(), "T_A"_a = nb::none(), "mesh"_a = nb::none(), "in_specs"_a = nb::none(),
-      "The lower triangular l [n, n] with l l^H = a, for a Hermitian positive definite a [n, n] of which the lower "
-      "triangle counts; split as `a` is. The devices that hold `a` work on tiles of T_A rows together, and none gets "
-      "all "
-      "of it. With a mesh, `a` is first brought to where `in_specs` says. Raises ValueError if `a` is known and not "
-      "positive definite; inside of jit, l is NaN then.");
-  m.def(
-      "potrs",
-      [](nb::handle a, nb::handle b, nb::handle tile, nb::handle mesh, nb::handle in_specs, Flag return_status, Flag,
-         Flag return_logdet) {
-        const linalg::SolverOptions options =
-            solver_options("potrs", tile, mesh, in_specs, return_status, return_logdet);
-        const Operand left = matrix(a, "potrs", "a");
-        const Operand right = operand(b, "potrs", "b");
-        return python_result(unlocked([&] { return linalg::potrs(left, right, options); }), options);
-      },
-      "a"_a.none(), "b"_a.none(), "T_A"_a = nb::none(), "mesh"_a = nb::none(), "in_specs"_a = nb::none(),
-      "return_status"_a = false, "pad"_a = true, "return_logdet"_a = false,
-      "The x with a x = b, by potrf, for right sides b [n] or [n, sides]. `in_specs` are those of `a` and `b`, and the "
-      "second that of x. With return_status, (x, status): 0, or how many rows the smallest leading block has that is "
-      "not positive "
-      "definite, and x is NaN then; with return_logdet the logarithm of the determinant of `a` comes last. Any extent "
-      "does, whether `pad` or not.");
-  m.def(
-      "potri",
-      [](nb::handle a, nb::handle tile, nb::handle mesh, nb::handle in_specs, Flag return_status, Flag,
-         Flag return_logdet) {
-        const linalg::SolverOptions options =
-            solver_options("potri", tile, mesh, in_specs, return_status, return_logdet);
-        const Operand given = matrix(a, "potri", "a");
-        return python_result(unlocked([&] { return linalg::potri(given, options); }), options);
-      },
-      "a"_a.none(), "T_A"_a = nb::none(), "mesh"_a = nb::none(), "in_specs"_a = nb::none(), "return_status"_a = false,
-      "pad"_a = true, "return_logdet"_a = false,
-      "The inverse of a Hermitian positive definite matrix, both of its triangles; by potrf, and else as potrs.");
-  m.def(
-      "syevd",
-      [](nb::handle a, nb::handle tile, nb::handle mesh, nb::handle in_specs, Flag return_eigenvectors,
-         Flag return_status, Flag) -> nb::object {
-        linalg::SolverOptions options = solver_options("syevd", tile, mesh, in_specs, return_status, false);
-        options.return_eigenvectors = return_eigenvectors;
-        const Operand given = matrix(a, "syevd", "a");
-        const linalg::SyevdResult result = unlocked([&] { return linalg::syevd(given, options); });
-        nb::list results;
-        results.append(result.w);
-        if (options.return_eigenvectors) results.append(result.v);
-        if (options.return_status) results.append(result.status);
-        return nb::len(results) == 1 ? nb::object(results[0]) : nb::object(nb::tuple(results));
-      },
-      "a"_a.none(), "T_A"_a = nb::none(), "mesh"_a = nb::none(), "in_specs"_a = nb::none(),
-      "return_eigenvectors"_a = true, "return_status"_a = false, "pad"_a = true,
-      "(w, v): the eigenvalues [n], ascending, of a Hermitian a [n, n] of which the lower triangle counts, and its "
-      "eigenvectors, as columns, split as `a` is; w alone without return_eigenvectors. With return_status, an i32 "
-      "comes "
-      "last: 0, or 1 where `a` is not finite, or an iteration did not end, and w and v are NaN then. Raises ValueError "
-      "otherwise, if that is known; inside of jit they are NaN. Else as potrf.");
 }
 
 }  // namespace shoal::python

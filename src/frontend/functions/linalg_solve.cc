@@ -176,12 +176,15 @@ LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcon
     throw misuse<InvalidArgument>("takes a matrix and a vector or matrix, not {} and {}", type_of(system.a),
                                   type_of(to_array(b)));
   }
-  const SVDResult parts = svd(system.a, false);
+  // Large ones that have more rows than columns may be split: then no more than their triangle is brought together.
+  const bool is_tall = is_large(system.a) && rows_of(system.a) > columns_of(system.a);
+  const auto [q, r] = is_tall ? lax::linalg::qr(system.a, false) : std::pair(system.a, system.a);
+  const SVDResult parts = svd(r, false);
   const Array& s = parts.S;
   const double fraction = rcond.value_or(static_cast<double>(greater_extent(system.a)) * epsilon_of(system.a));
   const Array is_greater = greater_equal(s, max(s, along_last(true)) * fraction);
   const Array counts = bitwise_and(is_greater, s > 0);
-  const Array projected = product(adjoint(parts.U), system.b);
+  const Array projected = product(adjoint(parts.U), is_tall ? product(adjoint(q), system.b) : system.b);
   const Array x = product(adjoint(parts.Vh), as_column(inverses(s, counts, system.a)) * projected);
   const Array distance = abs(system.b - product(system.a, x));
   const Array residuals = sum(distance * distance, ReduceOptions{.axis = 0});

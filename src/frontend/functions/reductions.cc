@@ -28,7 +28,7 @@ Shape with_units(Shape shape, const Dims& axes) {
 }
 
 // x with `value` where the mask does not hold.
-Array masked(const Array& x, const Array& mask, const Operand& value) {
+Array only_where(const Array& x, const Array& mask, const Operand& value) {
   const Array condition = truth(mask);
   const Shape& shape = x.shape();
   if (broadcast_shapes(shape, condition.shape()) != shape) {
@@ -62,7 +62,7 @@ Array reduce(const Reduction& reduction, const Array& given, const ReduceOptions
   const auto initial = [&] { return initial_value(x, *options.initial); };
   if (options.where) {
     const Operand neutral = chooses ? Operand(initial()) : reduction.neutral;
-    x = masked(x, *options.where, neutral);
+    x = only_where(x, *options.where, neutral);
   }
   const Shape kept = with_units(given.shape(), axes);
   Array result;
@@ -154,7 +154,7 @@ Array sum_of(const Array& x, const ReduceOptions& options) {
 // `sums` divided by the number of elements that each adds up, less `ddof`; NaN if none are left.
 Array divided_by_count(const Array& sums, const Array& x, const ReduceOptions& options, std::int64_t ddof = 0) {
   if (options.where) {
-    const Array counted = masked(ones(x.shape(), {.dtype = int32}), *options.where, 0);
+    const Array counted = only_where(ones(x.shape(), {.dtype = int32}), *options.where, 0);
     const Array count =
         sum_of(counted, {.axis = options.axis, .keepdims = options.keepdims}) - static_cast<double>(ddof);
     return sums / where(count > 0, count, Array(std::numeric_limits<float>::quiet_NaN()));
@@ -241,7 +241,7 @@ Array logsumexp(const Operand& x, const ReduceOptions& options) {
   const Caller caller("logsumexp", x.where());
   refuse_initial(options);
   const auto formula = [&](const Array& given) {
-    const Array v = options.where ? masked(given, *options.where, -kInfinity) : given;
+    const Array v = options.where ? only_where(given, *options.where, -kInfinity) : given;
     const Array zero = full({}, 0, {.dtype = v.dtype()});
     // The greatest element, over which exp does not overflow: a constant to derivatives, as the result does not depend
     // on it. Infinities are not subtracted: their difference is NaN.
@@ -272,7 +272,7 @@ Array with_nan_as(const Operand& x, double value) {
 // Whether x is not NaN, and the mask of the options, if any, holds.
 Array is_number(const Array& x, const ReduceOptions& options) {
   const Array numbers = logical_not(isnan(x));
-  return options.where ? masked(numbers, *options.where, 0) : numbers;
+  return options.where ? only_where(numbers, *options.where, 0) : numbers;
 }
 
 // max or min of what is not NaN; NaN where nothing is left.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/products/libraries.h"
+#include "shoal/solvers.h"
 #include "support.h"
 
 namespace shoal::bench {
@@ -87,6 +88,30 @@ void syevd(const cpu::LapackFunctions<double>& lapack, std::int32_t n, std::vect
                memory_of(lapack.unmtr_sizes(n), elements, integers));
 }
 
+// The triangle, and the orthogonal factor in place of the matrix.
+void qr(const cpu::LapackFunctions<double>& lapack, std::int32_t n, std::vector<double>& a) {
+  std::vector<double> factors(number(n));
+  const auto with = [&](const cpu::LapackSizes& sizes, const auto& call) {
+    std::vector<double> elements(number(sizes.elements));
+    call(cpu::LapackMemory<double>{elements.data(), nullptr, nullptr, sizes});
+  };
+  with(lapack.geqrf_sizes(n, n), [&](const auto& memory) {
+    lapack.geqrf(n, n, {a.data(), n}, factors.data(), memory);
+  });
+  with(lapack.ungqr_sizes(n, n, n), [&](const auto& memory) {
+    lapack.ungqr(n, n, n, {a.data(), n}, factors.data(), memory);
+  });
+}
+
+void gesdd(const cpu::LapackFunctions<double>& lapack, std::int32_t n, std::vector<double>& a) {
+  const cpu::LapackSizes sizes = lapack.gesdd_sizes(false, n, n);
+  std::vector<double> values(number(n)), u(number(n) * number(n)), vh(number(n) * number(n));
+  std::vector<double> elements(number(sizes.elements));
+  std::vector<std::int32_t> integers(number(sizes.integers));
+  lapack.gesdd(false, n, n, {a.data(), n}, values.data(), {u.data(), n}, {vh.data(), n},
+               {elements.data(), nullptr, integers.data(), sizes});
+}
+
 struct Row {
   std::string name;
   Matrices solve;
@@ -145,6 +170,42 @@ std::vector<Row> rows() {
          std::vector<std::int32_t> pivots(number(n));
          lapack.getrf(n, n, {a.data(), n}, pivots.data());
        }},
+      {"geqrf",
+       [](const Array& a) {
+         const auto [q, r] = linalg::qr(a);
+         return std::vector<Array>{q, r};
+       },
+       [](const Array& a, const std::vector<Array>& found) { return greatest(matmul(found[0], found[1]) - a); }, qr},
+      {"trtri",
+       [](const Array& a) { return std::vector<Array>{linalg::trtri(a)}; },
+       [](const Array& a, const std::vector<Array>& found) {
+         return greatest(matmul(tril(a), found[0]) - eye(a.shape()[0], {.dtype = float64}));
+       },
+       {}},
+      {"sygvd",
+       [](const Array& a) {
+         const auto found = linalg::sygvd(a, a + eye(a.shape()[0], {.dtype = float64}), {.return_status = true});
+         return std::vector<Array>{found.w, found.v};
+       },
+       [](const Array& a, const std::vector<Array>& found) {
+         const Array b = a + eye(a.shape()[0], {.dtype = float64});
+         return greatest(matmul(a, found[1]) - matmul(b, found[1]) * found[0]);
+       },
+       {}},
+      {"svd",
+       [](const Array& a) {
+         const auto [u, s, vh] = linalg::svd(a, false);
+         return std::vector<Array>{u, s, vh};
+       },
+       [](const Array& a, const std::vector<Array>& found) {
+         return greatest(matmul(found[0] * found[1], found[2]) - a) / greatest(found[1]);
+       },
+       gesdd},
+      {"solve/1", [sides](const Array& a) { return std::vector<Array>{linalg::solve(a, sides(a, 1))}; }, of_system, {}},
+      {"solve/1/refined",
+       [sides](const Array& a) { return std::vector<Array>{linalg::solve(a, sides(a, 1), {.refine = true})}; },
+       of_system,
+       {}},
       {"inv", [](const Array& a) { return std::vector<Array>{linalg::inv(a)}; }, of_inverse, {}},
       {"syevd", spectrum(true), of_spectrum, by_syevd(true)},
       {"syevd/values", spectrum(false),

@@ -16,13 +16,16 @@
 #include <numbers>
 #include <stdexcept>
 
+#include "heat_step.h"
 #include "processes.h"
 
 namespace {
 
 using namespace shoal;
+using examples::kRate;
+using examples::mesh_of_all_devices;
+using examples::step;
 
-constexpr double kRate = 0.2;               // Of heat that goes to each neighbour in a step; stable up to 0.25.
 constexpr std::int64_t kRowsShown = 32;     // Of the picture in the terminal, where characters are
 constexpr std::int64_t kColumnsShown = 64;  // twice as high as they are wide.
 
@@ -33,42 +36,7 @@ struct Settings {
   std::string file = "heat.pgm";
 };
 
-// ---- The program of the devices.
-
-// The x of the device before this one along an axis of the mesh. The first device gets zeros: the edge of the plate.
-Array from_before(const Array& x, const std::string& axis) {
-  lax::Permutation pairs;
-  for (int i = 0; i + 1 < lax::axis_size(axis); ++i) pairs.emplace_back(i, i + 1);
-  return lax::ppermute(x, axis, pairs);
-}
-
-// The same of the device after this one; the last device gets zeros.
-Array from_after(const Array& x, const std::string& axis) {
-  lax::Permutation pairs;
-  for (int i = 0; i + 1 < lax::axis_size(axis); ++i) pairs.emplace_back(i + 1, i);
-  return lax::ppermute(x, axis, pairs);
-}
-
-// One step of a tile. A device sends one message to each neighbour, and gets one from it.
-Array step(const Array& tile) {
-  const Array above = from_before(tile[{range(-1), range()}], "row");
-  const Array below = from_after(tile[{range(0, 1), range()}], "row");
-  const Array left = from_before(tile[{range(), range(-1)}], "column");
-  const Array right = from_after(tile[{range(), range(0, 1)}], "column");
-  // The tile in a frame of what came. These updates write in place, since nobody else holds the framed tile; so all the
-  // memory of the loop is this one copy.
-  Array framed = pad(tile, {{1, 1}, {1, 1}});
-  framed = lax::dynamic_update_slice(framed, above, {0, 1});
-  framed = lax::dynamic_update_slice(framed, below, {-1, 1});
-  framed = lax::dynamic_update_slice(framed, left, {1, 0});
-  framed = lax::dynamic_update_slice(framed, right, {1, -1});
-  // The slices are not copied: one loop over the tile reads the five points, and writes where the tile was.
-  const auto in = range(1, -1);
-  const Array here = framed[{in, in}];
-  const Array around = framed[{range(0, -2), in}] + framed[{range(2), in}] +  //
-                       framed[{in, range(0, -2)}] + framed[{in, range(2)}];
-  return here + kRate * (around - 4 * here);
-}
+// ---- The program of the devices: steps of heat_step.h.
 
 // The function that runs `steps` steps of the whole plate. The plate is donated, so that it exists once.
 auto block_of_steps(const Mesh& mesh, std::int64_t steps) {
@@ -79,16 +47,6 @@ auto block_of_steps(const Mesh& mesh, std::int64_t steps) {
   const PartitionSpec tiles = P("row", "column");
   return jit(shard_map(of_tile, {.mesh = mesh, .in_specs = tiles, .out_specs = tiles}),
              {.donate_argnums = {0}, .name = "block_of_steps"});
-}
-
-// As many rows as columns of devices, or as near as that.
-Mesh mesh_of_all_devices() {
-  const int count = device_count();
-  int rows = 1;
-  for (int i = 1; i * i <= count; ++i) {
-    if (count % i == 0) rows = i;
-  }
-  return make_mesh({rows, count / rows}, {"row", "column"});
 }
 
 // ---- What is known without it.

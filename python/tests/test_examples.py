@@ -249,3 +249,49 @@ def test_gpt_keeps_the_activations_of_a_few_microbatches():
     assert many - few < 10_000  # No activation has fewer bytes: the tokens are there.
     of_one = (held("pipeline", 16) - held("pipeline", 4)) / 12
     assert many < 5 * of_one  # Of stages + 1.
+
+
+def everywhere(name, arguments, devices):
+    """What a program prints, which must be the same in both languages, in one process and in two."""
+    printed = []
+    for program in programs(name).values():
+        for before in [], [tool(), "run", "-n", "2", "--devices-per-process", str(devices // 2), "--no-prefix", "--"]:
+            done = subprocess.run([*before, *program, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200,
+                                  env=environment(SHOAL_NUM_CPU_DEVICES=str(devices // 2 if before else devices)))
+            assert done.returncode == 0, done.stdout + done.stderr
+            printed.append(done.stdout.splitlines())
+    assert printed == printed[:1] * 4
+    return printed[0]
+
+
+def test_nested_pmap():
+    *losses, last = everywhere("nested_pmap", ["--grid", "4,2"], 8)
+    assert last.startswith("of 300 digits that they never saw 4 x 2 devices read ")
+    assert float(last.split()[-1].rstrip("%")) >= 97
+    alone, _ = run([*programs("nested_pmap")["python"], "--grid", "1,1", "--data", str(ROOT / "build/data/digits.csv")])
+    for line, wanted in zip(losses, alone):
+        np.testing.assert_allclose(float(line.split()[-1]), float(wanted.split()[-1]), rtol=0, atol=1e-5)
+
+
+def test_multi_host():
+    *losses, surprises, bits = everywhere("multi_host", ["--steps", "50"], 4)
+    assert float(losses[-1].split()[-1]) < 3.4 and len(losses) == 5
+    assert surprises.startswith("the next 16 sequences: ") and bits.startswith("sum of the bits of all weights ")
+
+
+def test_heat_source(tmp_path):
+    python, cpp = programs("heat_source").values()
+    small = ["--points", "64", "--steps", "60", "--iterations", "20"]
+    held, runs = [], []
+    for before, program, checkpoints in (
+        ([], python, 4), ([], cpp, 4), ([tool(), *IN_TWO], python, 4), ([tool(), *IN_TWO], cpp, 4), ([], cpp, 0),
+    ):
+        printed, table = trained([*before, *program, *small, "--checkpoints", str(checkpoints)], tmp_path / "a",
+                                 SHOAL_NUM_CPU_DEVICES="4" if before else "8")
+        runs.append((table["loss"].tolist(), printed[-2]))
+        held.append(float(printed[0].split("; ")[1].split()[0]))
+    # In both languages, in one process and in two, and whatever is kept.
+    assert runs == runs[:1] * 5
+    losses, last = runs[0]
+    assert losses[-1] < 0.2 * losses[0] and last.startswith("the strongest source is at 0.29, 0.60; ")
+    assert held[0] < held[-1] / 3

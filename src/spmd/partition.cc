@@ -624,7 +624,9 @@ class Partitioner {
     std::vector<Placement> operands;  // Where they are to lie,
     std::vector<std::size_t> forms;   // and which of their forms do, if they are there.
     Attrs attrs;
-    std::vector<Value> results;
+    std::vector<Value> results = {};
+    AtomSet sharded = {};              // That split any of them,
+    std::vector<AtomSet> uneven = {};  // and over which each has shards of different shapes.
   };
   // All that it depends on.
   using DecisionKey = boost::container::small_vector<std::uintptr_t, 16>;
@@ -675,9 +677,14 @@ class Partitioner {
     if (decision == nullptr || new_.eqns.size() != before + 1) return;
     const Eqn& made = new_.eqns.back();
     if (made.op != eqn.op || !std::ranges::equal(made.inputs, operands)) return;
-    Decision& noted = decision->emplace(
-        Decision{.operands = std::move(wanted), .forms = std::move(taken), .attrs = made.attrs, .results = {}});
-    for (ValueId id : made.outputs) noted.results.push_back(new_.value(id));
+    Decision& noted =
+        decision->emplace(Decision{.operands = std::move(wanted), .forms = std::move(taken), .attrs = made.attrs});
+    for (ValueId id : made.outputs) {
+      noted.results.push_back(new_.value(id));
+      const GlobalShape& global = global_of(id);
+      noted.sharded = noted.sharded | global.placement.sharded();
+      noted.uneven.push_back(uneven_atoms(global.shape, global.placement));
+    }
   }
 
   void repeat(const Eqn& eqn, const Decision& decision) {
@@ -687,14 +694,12 @@ class Partitioner {
       const bool is_there = decision.forms[i] < forms.size();
       operands.push_back(is_there ? forms[decision.forms[i]] : form(eqn.inputs[i], decision.operands[i]));
     }
-    AtomSet sharded;
-    for (const Value& result : decision.results) sharded = sharded | result.global->placement.sharded();
-    const AtomSet varying = varying_of_results(eqn, operands, sharded);
+    const AtomSet varying = varying_of_results(eqn, operands, decision.sharded);
     ValueIds outputs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const auto made = static_cast<ValueId>(new_.values.size());
       Value& result = new_.values.emplace_back(decision.results[i]);
-      result.varying = varying | uneven_atoms(result.global->shape, result.global->placement);
+      result.varying = varying | decision.uneven[i];
       forms_[eqn.outputs[i]] = {made};
       outputs.push_back(made);
     }

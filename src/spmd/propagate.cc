@@ -5,10 +5,12 @@
 #include <boost/container_hash/hash.hpp>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -42,6 +44,57 @@ struct State {
   }
 };
 
+// What dimensions of operands and results have to do with each other.
+struct ShapeFacts {
+  bool passes_on = true;  // All dimensions belong together: elementwise ops, reshapes, transposes.
+  bool spreads = false;   // The result repeats its operands along a dimension.
+};
+
+ShapeFacts facts_of(const ShardingRule& rule) {
+  ShapeFacts facts;
+  std::vector<int> carriers(rule.factors.size(), 0);
+  std::vector<bool> in_operands(carriers.size(), false);
+  int arrays = 0;
+  bool takes_arrays = false;
+  const auto look_at = [&](const TensorFactors& tensor, bool is_result) {
+    if (tensor.empty()) return;
+    ++arrays;
+    takes_arrays = takes_arrays || !is_result;
+    for (const DimFactors& dim : tensor) {
+      for (int factor : dim) {
+        ++carriers[static_cast<std::size_t>(factor)];
+        if (!is_result) in_operands[static_cast<std::size_t>(factor)] = true;
+      }
+    }
+  };
+  for (const TensorFactors& tensor : rule.operands) look_at(tensor, false);
+  for (const TensorFactors& tensor : rule.results) look_at(tensor, true);
+  for (std::size_t f = 0; f < carriers.size(); ++f) {
+    if (rule.factors[f].size == 1) continue;
+    facts.passes_on = facts.passes_on && rule.factors[f].kind == FactorKind::kPassThrough && carriers[f] == arrays;
+    facts.spreads = facts.spreads || (takes_arrays && !in_operands[f]);
+  }
+  return facts;
+}
+
+// What equations that are alike have in common.
+struct Likes {
+  Likes(const Graph& graph, const Eqn& first) : ruled(graph, first), facts(facts_of(ruled.rule)) {
+    for (const std::vector<Type>* types : {&ruled.inputs, &ruled.outputs}) {
+      for (const Type& type : *types) bytes.push_back(bytes_of(type));
+    }
+    order.resize(bytes.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return bytes[i]; });
+  }
+
+  RuledEqn ruled;  // The first of them.
+  ShapeFacts facts;
+  std::vector<double> bytes;       // Of operands, then results.
+  std::vector<std::size_t> order;  // Of these, the larger first.
+  std::uint32_t kind = 0;          // That of those that read no value twice; 0 if it was not asked for.
+};
+
 // A graph, the whole program or a body that an equation of another one holds.
 // Its values have numbers of their own among those of all scopes.
 struct Scope {
@@ -49,9 +102,9 @@ struct Scope {
   std::size_t first = 0;       // The number of its first value.
   std::vector<int> uses = {};  // Of each value.
   std::shared_ptr<EqnClasses> classes = std::make_shared<EqnClasses>(*graph);
-  std::unordered_map<std::uint32_t, RuledEqn> ruled = {};  // The first equation of each class.
+  std::unordered_map<std::uint32_t, Likes> likes = {};  // Of each class.
 
-  const RuledEqn& first_like(const Eqn& eqn) { return ruled.try_emplace(classes->of(eqn), *graph, eqn).first->second; }
+  Likes& likes_of(const Eqn& eqn) { return likes.try_emplace(classes->of(eqn), *graph, eqn).first->second; }
 
   std::size_t number(ValueId id) const { return first + slot(id); }
 };
@@ -69,14 +122,22 @@ struct Step {
   };
 
   // Of an equation, whose rule is that of another one like it.
-  Step(const Scope& scope, const Eqn& eqn, const RuledEqn& like) : ruled(&like), rule(like.rule) {
+  Step(const Scope& scope, const Eqn& eqn, const Likes& likes)
+      : ruled(&likes.ruled), rule(ruled->rule), facts(likes.facts) {
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       shares_operands = shares_operands || (!rule.operands[i].empty() && scope.uses[slot(eqn.inputs[i])] > 1);
-      add(scope, eqn.inputs[i], rule.operands[i], false);
     }
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) add(scope, eqn.outputs[i], rule.results[i], true);
-    look_at_factors();
-    sort();
+    tensors.reserve(likes.order.size());
+    for (const std::size_t i : likes.order) {
+      const bool is_result = i >= eqn.inputs.size();
+      const std::size_t place = is_result ? i - eqn.inputs.size() : i;
+      const ValueId id = is_result ? eqn.outputs[place] : eqn.inputs[place];
+      tensors.push_back({.value = scope.number(id),
+                         .type = &scope.graph->type(id),
+                         .factors = is_result ? &rule.results[place] : &rule.operands[place],
+                         .is_result = is_result,
+                         .bytes = likes.bytes[i]});
+    }
   }
 
   // Ties, which the function adds by add().
@@ -89,6 +150,7 @@ struct Step {
     tensors.push_back({scope.number(id), &type, &factors, is_result, bytes_of(type), weight});
   }
 
+  // Of ties.
   void sort() {
     std::stable_sort(tensors.begin(), tensors.end(),
                      [](const Tensor& a, const Tensor& b) { return a.bytes > b.bytes; });
@@ -97,38 +159,10 @@ struct Step {
   std::optional<ShardingRule> ties;
   const RuledEqn* ruled = nullptr;  // Of an equation.
   const ShardingRule& rule;
+  ShapeFacts facts = {};
   std::vector<Tensor> tensors;   // The larger first.
-  bool passes_on = true;         // All dimensions belong together: elementwise ops,
-                                 // reshapes, transposes.
-  bool spreads = false;          // The result repeats its operands along a dimension.
   bool shares_operands = false;  // With other equations.
   std::uint32_t kind = 0;        // The same for equations that are alike; none for ties.
-
- private:
-  void look_at_factors() {
-    std::vector<int> carriers(rule.factors.size(), 0);
-    std::vector<bool> in_operands(carriers.size(), false);
-    int arrays = 0;
-    bool takes_arrays = false;
-    for (const Tensor& tensor : tensors) {
-      if (tensor.factors->empty()) continue;
-      ++arrays;
-      if (!tensor.is_result) {
-        takes_arrays = true;
-      }
-      for (const DimFactors& dim : *tensor.factors) {
-        for (int factor : dim) {
-          ++carriers[static_cast<std::size_t>(factor)];
-          if (!tensor.is_result) in_operands[static_cast<std::size_t>(factor)] = true;
-        }
-      }
-    }
-    for (std::size_t f = 0; f < carriers.size(); ++f) {
-      if (rule.factors[f].size == 1) continue;
-      passes_on = passes_on && rule.factors[f].kind == FactorKind::kPassThrough && carriers[f] == arrays;
-      spreads = spreads || (takes_arrays && !in_operands[f]);
-    }
-  }
 };
 
 // What is carried in one round of propagation. Each goes on where the one
@@ -144,8 +178,8 @@ struct Round {
 // value with several users might have to disagree with one of them; and what a
 // small operand would have of a large result comes last.
 constexpr Round kRounds[] = {
-    {.selects = [](const Step& step) { return step.passes_on && !step.shares_operands; }},
-    {.selects = [](const Step& step) { return step.passes_on; }},
+    {.selects = [](const Step& step) { return step.facts.passes_on && !step.shares_operands; }},
+    {.selects = [](const Step& step) { return step.facts.passes_on; }},
     {.selects = [](const Step&) { return true; }, .only_pass_through = true, .only_back_to_spread = true},
     {.selects = [](const Step&) { return true; }, .only_back_to_spread = true},
     {.selects = [](const Step&) { return true; }},
@@ -186,7 +220,8 @@ class Propagation {
       for (Eqn& eqn : scope.graph->eqns) {
         fix_results(scope, eqn);
         if (eqn.op->rule != nullptr) {
-          steps_.emplace_back(scope, eqn, scope.first_like(eqn)).kind = kind_of(s, eqn);
+          Likes& likes = scope.likes_of(eqn);
+          steps_.emplace_back(scope, eqn, likes).kind = kind_of(s, eqn, likes);
         }
         if (eqn.op->op_class != OpClass::kControl) continue;
         const std::size_t count = eqn.op->control(eqn.attrs).num_bodies;
@@ -194,11 +229,7 @@ class Propagation {
         bodies += count;
       }
     }
-    numbers_.resize(states_.size(), 0);
-    touching_.resize(states_.size());
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      for (const Step::Tensor& tensor : steps_[i].tensors) touching_[tensor.value].push_back(i);
-    }
+    find_touching();
     // First what nobody disagrees with spreads; that may decide what is left to
     // settle.
     for (const Round& round : kRounds) {
@@ -209,6 +240,50 @@ class Propagation {
   }
 
  private:
+  // A state that values have, and what is known of it.
+  struct KnownState {
+    const State* state;
+    bool is_split;  // Whether a dimension is.
+    Shared<Placement> placement = {};
+  };
+
+  const State& state(std::size_t value) const { return *known_[states_[value]].state; }
+
+  // The number of a state, which is that of all that are equal.
+  std::uint32_t number_of(State state) {
+    const auto [found, is_new] =
+        number_of_state_.try_emplace(std::move(state), static_cast<std::uint32_t>(known_.size()));
+    if (is_new) {
+      known_.push_back({.state = &found->first, .is_split = !std::ranges::all_of(found->first.dims, &Atoms::empty)});
+    }
+    return found->second;
+  }
+
+  template <class F>
+  void change(std::size_t value, F&& how) {
+    State changed = state(value);
+    how(changed);
+    states_[value] = number_of(std::move(changed));
+  }
+
+  void find_touching() {
+    first_touching_.assign(states_.size() + 1, 0);
+    for (const Step& step : steps_) {
+      for (const Step::Tensor& tensor : step.tensors) ++first_touching_[tensor.value + 1];
+    }
+    std::partial_sum(first_touching_.begin(), first_touching_.end(), first_touching_.begin());
+    touching_.resize(first_touching_.back());
+    std::vector<std::size_t> next(first_touching_.begin(), first_touching_.end() - 1);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      for (const Step::Tensor& tensor : steps_[i].tensors) touching_[next[tensor.value]++] = i;
+    }
+  }
+
+  // The steps that a value is an operand or result of.
+  std::span<const std::size_t> touching(std::size_t value) const {
+    return std::span(touching_).subspan(first_touching_[value], first_touching_[value + 1] - first_touching_[value]);
+  }
+
   // The program's scope, and those of the bodies in it: first all that it holds
   // itself, in order, then those that they hold.
   void add_scope(Graph& graph) {
@@ -227,15 +302,29 @@ class Propagation {
 
   void add_state(const Value& value) {
     const std::size_t rank = value.type.rank();
-    states_.push_back(
-        {.dims = std::vector<Atoms>(rank), .closed = std::vector<bool>(rank, false), .forbidden = value.manual});
-    if (const auto& given = value.type.explicit_axes) take_explicit(*given, states_.back());
+    const auto& given = value.type.explicit_axes;
+    std::uint32_t* plain = nullptr;  // That of the values of this rank of which nothing is given, plus 1.
+    if (!given && value.manual.empty()) {
+      if (plain_states_.size() <= rank) plain_states_.resize(rank + 1, 0);
+      plain = &plain_states_[rank];
+    }
+    if (plain != nullptr && *plain != 0) {
+      states_.push_back(*plain - 1);
+      return;
+    }
+    State made{.dims = std::vector<Atoms>(rank), .closed = std::vector<bool>(rank, false), .forbidden = value.manual};
+    if (given) take_explicit(*given, made);
+    states_.push_back(number_of(std::move(made)));
+    if (plain != nullptr) *plain = states_.back() + 1;
   }
 
-  void fix(const Scope& scope, ValueId id, std::vector<Atoms> dims) {
-    State& state = states_[scope.number(id)];
+  static void fix(State& state, std::vector<Atoms> dims) {
     state.closed.assign(dims.size(), true);
     state.dims = std::move(dims);
+  }
+
+  void fix(const Scope& scope, ValueId id, const std::vector<Atoms>& dims) {
+    change(scope.number(id), [&](State& state) { fix(state, dims); });
   }
 
   // ---- Ties. Values of control equations and of their bodies lie alike,
@@ -312,35 +401,39 @@ class Propagation {
   }
 
   void fix_results(const Scope& scope, const Eqn& eqn) {
-    const auto state_of = [&](ValueId id) -> State& { return states_[scope.number(id)]; };
     if (eqn.op->op_class == OpClass::kConstraint) {
       const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
       const ValueId out = eqn.outputs[0];
-      const std::vector<Atoms> typed = state_of(out).dims;
-      fix(scope, out, grid_.dims_of(sharding.mesh(), sharding.spec(), scope.graph->type(out).rank()));
-      for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
-        if (!sharding.spec()[d].is_unconstrained()) continue;
-        state_of(out).closed[d] = false;
-        state_of(out).dims[d] = typed[d];
-      }
+      change(scope.number(out), [&](State& state) {
+        const std::vector<Atoms> typed = state.dims;
+        fix(state, grid_.dims_of(sharding.mesh(), sharding.spec(), scope.graph->type(out).rank()));
+        for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
+          if (!sharding.spec()[d].is_unconstrained()) continue;
+          state.closed[d] = false;
+          state.dims[d] = typed[d];
+        }
+      });
     } else if (is_boundary(*eqn.op)) {
-      // Outside, the spec's axes come first in each dimension, then those of
-      // the type, and the compiler may add others that are not manual.
-      const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
       const ValueId outside = eqn.op->op_class == OpClass::kEnter ? eqn.inputs[0] : eqn.outputs[0];
-      State& state = state_of(outside);
-      Placement outer = grid_.placement_of(sharding.mesh(), sharding.spec(), state.dims.size());
-      for (std::size_t d = 0; d < outer.dims.size(); ++d) {
-        const AtomSet named(outer.dims[d]);
-        std::copy_if(state.dims[d].begin(), state.dims[d].end(), std::back_inserter(outer.dims[d]),
-                     [&](Atom atom) { return !named.contains(atom); });
-      }
-      state.dims = std::move(outer.dims);
-      state.partial = std::move(outer.partial);
-      state.closed.assign(state.dims.size(), false);
-      state.forbidden =
-          state.forbidden | AtomSet(atoms_on(grid_, sharding.mesh(), eqn.attrs.get<std::vector<std::string>>("axes")));
+      change(scope.number(outside), [&](State& state) { fix_boundary(eqn, state); });
     }
+  }
+
+  // Outside, the spec's axes come first in each dimension, then those of the type, and the compiler may add others that
+  // are not manual.
+  void fix_boundary(const Eqn& eqn, State& state) const {
+    const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
+    Placement outer = grid_.placement_of(sharding.mesh(), sharding.spec(), state.dims.size());
+    for (std::size_t d = 0; d < outer.dims.size(); ++d) {
+      const AtomSet named(outer.dims[d]);
+      std::copy_if(state.dims[d].begin(), state.dims[d].end(), std::back_inserter(outer.dims[d]),
+                   [&](Atom atom) { return !named.contains(atom); });
+    }
+    state.dims = std::move(outer.dims);
+    state.partial = std::move(outer.partial);
+    state.closed.assign(state.dims.size(), false);
+    state.forbidden =
+        state.forbidden | AtomSet(atoms_on(grid_, sharding.mesh(), eqn.attrs.get<std::vector<std::string>>("axes")));
   }
 
   enum class Conflicts : std::uint8_t { kLeave, kSettle };
@@ -364,8 +457,8 @@ class Propagation {
   }
 
   // What a visit made of its tensors: those that were refined, by their places,
-  // and how they lie then.
-  using Outcome = std::vector<std::pair<std::size_t, std::vector<Atoms>>>;
+  // and the numbers of their states then.
+  using Outcome = boost::container::small_vector<std::pair<std::uint32_t, std::uint32_t>, 2>;
   // The kind of step, the round, and the numbers of the tensors' states: all
   // that the outcome depends on.
   using OutcomeKey = boost::container::small_vector<std::uint32_t, 8>;
@@ -375,31 +468,26 @@ class Propagation {
 
   // A number for all equations of a scope that are alike and read the same
   // value at the same places.
-  std::uint32_t kind_of(std::size_t scope, const Eqn& eqn) {
+  std::uint32_t kind_of(std::size_t scope, const Eqn& eqn, Likes& likes) {
     OutcomeKey key = {static_cast<std::uint32_t>(scope), scopes_[scope].classes->of(eqn)};
-    for (ValueId id : eqn.inputs) {
-      key.push_back(static_cast<std::uint32_t>(std::ranges::find(eqn.inputs, id) - eqn.inputs.begin()));
+    bool reads_twice = false;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const auto first = static_cast<std::size_t>(std::ranges::find(eqn.inputs, eqn.inputs[i]) - eqn.inputs.begin());
+      reads_twice = reads_twice || first != i;
+      key.push_back(static_cast<std::uint32_t>(first));
     }
-    return kinds_.try_emplace(std::move(key), static_cast<std::uint32_t>(kinds_.size() + 1)).first->second;
-  }
-
-  // A number for all states that are equal.
-  std::uint32_t number_of(std::size_t value) {
-    std::uint32_t& number = numbers_[value];
-    if (number == 0) {
-      const auto next = static_cast<std::uint32_t>(number_of_state_.size() + 1);
-      number = number_of_state_.try_emplace(states_[value], next).first->second;
-    }
-    return number;
+    if (!reads_twice && likes.kind != 0) return likes.kind;
+    const auto next = static_cast<std::uint32_t>(kinds_.size() + 1);
+    const std::uint32_t kind = kinds_.try_emplace(std::move(key), next).first->second;
+    if (!reads_twice) likes.kind = kind;
+    return kind;
   }
 
   // Lets the operands and results of one equation agree. Returns whether a
   // placement was refined.
   bool visit(std::size_t index, const Round& round, Conflicts conflicts) {
     const Step& step = steps_[index];
-    const auto is_split = [&](const Step::Tensor& tensor) {
-      return !std::ranges::all_of(states_[tensor.value].dims, &Atoms::empty);
-    };
+    const auto is_split = [&](const Step::Tensor& tensor) { return known_[states_[tensor.value]].is_split; };
     if (std::ranges::none_of(step.tensors, is_split)) return false;
     Outcome own;
     const Outcome* outcome = &own;
@@ -408,29 +496,28 @@ class Propagation {
     } else {
       const auto which = static_cast<std::uint32_t>(2 * (&round - kRounds) + (conflicts == Conflicts::kSettle ? 1 : 0));
       OutcomeKey key = {step.kind, which};
-      for (const Step::Tensor& tensor : step.tensors) key.push_back(number_of(tensor.value));
+      for (const Step::Tensor& tensor : step.tensors) key.push_back(states_[tensor.value]);
       const auto [known, is_new] = outcomes_.try_emplace(std::move(key));
       if (is_new) known->second = agreed(step, round, conflicts);
       outcome = &known->second;
     }
-    for (const auto& [place, dims] : *outcome) {
+    for (const auto& [place, state] : *outcome) {
       const std::size_t value = step.tensors[place].value;
-      states_[value].dims = dims;
-      numbers_[value] = 0;
-      for (std::size_t other : touching_[value]) {
+      states_[value] = state;
+      for (std::size_t other : touching(value)) {
         if (round.selects(steps_[other])) stale_[other] = true;
       }
     }
     return !outcome->empty();
   }
 
-  Outcome agreed(const Step& step, const Round& round, Conflicts conflicts) const {
+  Outcome agreed(const Step& step, const Round& round, Conflicts conflicts) {
     const ShardingRule& rule = step.rule;
-    const bool only_back = round.only_back_to_spread && step.spreads;
+    const bool only_back = round.only_back_to_spread && step.facts.spreads;
     std::vector<FactorAxes> wishes;
     for (const Step::Tensor& tensor : step.tensors) {
       if (only_back && !tensor.is_result) continue;
-      FactorAxes wish = project(grid_, rule, *tensor.factors, states_[tensor.value].dims);
+      FactorAxes wish = project(grid_, rule, *tensor.factors, state(tensor.value).dims);
       for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         if (round.only_pass_through && rule.factors[f].kind != FactorKind::kPassThrough) wish[f].clear();
       }
@@ -443,12 +530,16 @@ class Propagation {
     for (std::size_t i = 0; i < step.tensors.size(); ++i) {
       const Step::Tensor& tensor = step.tensors[i];
       if (only_back && tensor.is_result) continue;
-      State state = states_[tensor.value];
-      for (const auto& [place, dims] : outcome) {  // One value may be several operands.
-        if (step.tensors[place].value == tensor.value) state.dims = dims;
+      std::uint32_t number = states_[tensor.value];
+      for (const auto& [place, state] : outcome) {  // One value may be several operands.
+        if (step.tensors[place].value == tensor.value) number = state;
       }
-      std::vector<Atoms> dims = refined(state, dims_of(*tensor.factors, axes));
-      if (dims != state.dims) outcome.emplace_back(i, std::move(dims));
+      const State& before = *known_[number].state;
+      std::vector<Atoms> dims = refined(before, dims_of(*tensor.factors, axes));
+      if (dims == before.dims) continue;
+      State after = before;
+      after.dims = std::move(dims);
+      outcome.emplace_back(static_cast<std::uint32_t>(i), number_of(std::move(after)));
     }
     return outcome;
   }
@@ -516,10 +607,10 @@ class Propagation {
     for (const Step::Tensor& tensor : step.tensors) {
       const Type& type = *tensor.type;
       Placement here{.dims = dims_of(*tensor.factors, axes), .partial = {}};
-      Placement there{.dims = refined(states_[tensor.value], here.dims), .partial = {}};
+      Placement there{.dims = refined(state(tensor.value), here.dims), .partial = {}};
       if (tensor.is_result) {
         here.partial = reduced_atoms(step.rule, axes);
-        there.partial = (AtomSet(here.partial) & AtomSet(states_[tensor.value].partial)).sorted();
+        there.partial = (AtomSet(here.partial) & AtomSet(state(tensor.value).partial)).sorted();
         here.kind = step.rule.reduction;
       } else {
         std::swap(here, there);
@@ -548,19 +639,19 @@ class Propagation {
     return result;
   }
 
-  // Values that lie alike share one where nothing splits them.
-  Shared<Placement> placement_of(State& state) {
-    if (!state.partial.empty() || !std::ranges::all_of(state.dims, &Atoms::empty)) {
-      return Placement{.dims = std::move(state.dims), .partial = std::move(state.partial)};
-    }
-    return whole_.of_rank(state.dims.size());
+  // Values that lie alike share one.
+  const Shared<Placement>& placement_of(std::size_t value) {
+    KnownState& known = known_[states_[value]];
+    const State& state = *known.state;
+    if (state.partial.empty() && !known.is_split) return whole_.of_rank(state.dims.size());
+    if (!known.placement) known.placement = Placement{.dims = state.dims, .partial = state.partial};
+    return known.placement;
   }
 
   void finish() {
     for (const Scope& scope : scopes_) {
       for (std::size_t i = 0; i < scope.graph->values.size(); ++i) {
-        State& state = states_[scope.first + i];
-        scope.graph->values[i].placement = placement_of(state);
+        scope.graph->values[i].placement = placement_of(scope.first + i);
       }
     }
     // The bodies of the last scopes first, so that they are complete where
@@ -577,14 +668,16 @@ class Propagation {
 
   const Grid& grid_;
   std::vector<Scope> scopes_;
-  std::deque<Graph> copies_;   // The bodies, in the order of their scopes.
-  std::vector<State> states_;  // Per value.
-  WholePlacements whole_;
-  std::deque<Step> steps_;                          // They point into themselves.
-  std::vector<std::vector<std::size_t>> touching_;  // Per value: the steps that it is an operand or result of.
-  std::vector<bool> stale_;                         // Per step: to be visited again.
-  std::vector<std::uint32_t> numbers_;              // Per value: that of its state; 0 where it was not asked for.
+  std::deque<Graph> copies_;           // The bodies, in the order of their scopes.
+  std::vector<std::uint32_t> states_;  // Per value: the number of its state.
   std::map<State, std::uint32_t> number_of_state_;
+  std::vector<KnownState> known_;            // By these numbers.
+  std::vector<std::uint32_t> plain_states_;  // By ranks: add_state says which.
+  WholePlacements whole_;
+  std::deque<Step> steps_;             // They point into themselves.
+  std::vector<std::size_t> touching_;  // Per value, from its `first_touching_` on: its steps.
+  std::vector<std::size_t> first_touching_;
+  std::vector<bool> stale_;  // Per step: to be visited again.
   std::unordered_map<OutcomeKey, std::uint32_t, HashOutcomeKey> kinds_;
   std::unordered_map<OutcomeKey, Outcome, HashOutcomeKey> outcomes_;
 };

@@ -146,7 +146,14 @@ def test_programs_over_solvers(mesh):
     assert status == 0
 
 
-def test_gesv(mesh):
+@pytest.fixture
+def x64():
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+def test_gesv(mesh, x64):
     random = np.random.default_rng(3)
     a = random.normal(size=(64, 64))
     b = jnp.asarray(random.normal(size=(64,)), dtype=jnp.float64)

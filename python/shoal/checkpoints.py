@@ -69,7 +69,7 @@ def _text(function, metadata):
 class Manager:
     """The checkpoints of one folder, which is made if it is not there.
 
-    keep_last: how many stay; when one more is complete, the oldest goes. None: all.
+    keep_last: how many stay; when one more is complete, the lowest step goes. None: all.
     when_busy: what becomes of a save that is due while another is written: "wait" or "skip".
     overwrite: whether a save may take the place of a checkpoint of the same step.
     timeout: how long processes of a job wait for each other, in seconds.

@@ -18,7 +18,7 @@
 namespace shoal {
 
 struct CallbackOptions {
-  /// Whose process makes the call, outside of shard_map and pmap; default: that of the program's first device.
+  /// The device whose process calls f, outside shard_map and pmap. Default: the program's first device.
   std::optional<Device> device = {};
 };
 
@@ -28,7 +28,7 @@ using HostFunction = std::function<std::vector<Array>(const std::vector<Array>&)
 std::vector<Array> call_host(std::string_view name, HostFunction f, const std::vector<Array>& results,
                              const CallArguments& operands, const CallbackOptions& options, SourceLocation where);
 
-/// The function on the host, as what traced functions call. R is a tree of arrays, of which the types count.
+/// The function on the host, in the form in which traced functions call it. R is a tree of arrays, whose types matter.
 template <class F, class R>
 class HostCallback {
  public:
@@ -68,16 +68,17 @@ class HostCallback {
 
 }  // namespace detail
 
-/// What stands for f inside traced functions: called with trees of arrays, it gives what f gives for their values, as
-/// arrays on the default device, when the program comes to it. Under jit f gets whole arrays and is called once, in one
-/// process; inside shard_map and pmap once for each device along the mesh's axes that comes there, in their order, with
-/// its shards; elsewhere at once. `results` is a tree of arrays like that which f returns, of which the types count: a
-/// ShapeDtypeStruct stands for an array. f depends on nothing but what it is given and changes nothing: calls whose
-/// results nobody needs are left out, and equal ones may be one.
+/// A counterpart of f for traced functions. Called with trees of arrays, it calls f with their values, as arrays on the
+/// default device, when the program gets there, and returns f's results. Under jit f gets whole arrays and is called
+/// once, in one process; inside shard_map and pmap once for each device that gets there, in mesh order, with its
+/// shards; elsewhere immediately. `results` is a tree of arrays like the one that f returns, of which only the types
+/// matter: a ShapeDtypeStruct can stand for an array. f must be pure, and depend on its arguments only: calls whose
+/// results are not used are dropped, and equal ones may be merged.
 ///
-/// f may compute with arrays, but must not wait for results of calls that are made after the one that runs it. What it
-/// throws is thrown where a result of the program is read, as is TypeMismatch if it gives other types than promised.
-/// Throws InvalidArgument if the program does not run on `options.device`, or if one is given inside shard_map.
+/// f may compute with arrays, but must not wait for results of calls that are made after the one that runs it.
+/// Exceptions of f are thrown where a result of the program is read, as is TypeMismatch if f returns other types than
+/// promised. Throws InvalidArgument if the program does not run on `options.device`, or if a device is given inside
+/// shard_map.
 template <class F, class T>
 auto pure_callback(F f, const T& results, CallbackOptions options = {},
                    SourceLocation where = SourceLocation::current()) {
@@ -85,9 +86,8 @@ auto pure_callback(F f, const T& results, CallbackOptions options = {},
                                                         std::move(options), where);
 }
 
-/// The same of a function that acts: it is called even if nobody needs what it gives, one call at a time, in the order
-/// of the program's lines and of the programs. Inside shard_map its results differ between the devices along all of the
-/// mesh's axes.
+/// As pure_callback, for an f with effects: it is called even if its results are not used, one call at a time, in the
+/// order of the program's lines and of the programs. Inside shard_map its results vary over all axes of the mesh.
 template <class F, class T = std::tuple<>>
 auto io_callback(F f, const T& results = {}, CallbackOptions options = {},
                  SourceLocation where = SourceLocation::current()) {

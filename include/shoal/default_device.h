@@ -1,4 +1,4 @@
-// Where arrays lie, and programs run, that nobody placed.
+// The device of new arrays, and of programs whose arrays are all uncommitted.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace shoal {
 
-/// The device of new arrays on this thread, and of programs none of whose arrays is committed: the first of this
-/// process, unless another is set. Under set_mesh such programs run over its mesh.
+/// The device of new arrays on this thread, and of programs whose arrays are all uncommitted: the first device of this
+/// process, unless another one is set. Under set_mesh such programs run over its mesh.
 Device default_device();
 
-/// Sets it for this thread; nothing stands for the first of this process. Arrays that are there already stay where they
-/// are. Throws InvalidArgument for a device of another process.
+/// Sets the default device of this thread; nullopt means the first device of this process. Arrays that exist already
+/// stay where they are. Throws InvalidArgument for a device of another process.
 void set_default_device(std::optional<Device> device, SourceLocation where = SourceLocation::current());
 
-/// The same until the end of a scope.
+/// Sets the default device until the end of a scope.
 class use_default_device {
  public:
   explicit use_default_device(const Device& device, SourceLocation where = SourceLocation::current());

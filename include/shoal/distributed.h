@@ -1,8 +1,8 @@
 // Many processes that run one program.
 //
-// Every process calls initialize() before it uses a device. Process 0 runs the coordination service, with which all
-// keep a connection: they meet there, learn of each other's end, and exchange small texts. A process that dies, leaves
-// early or reports an error is known to all within two seconds.
+// Every process calls initialize() before it uses a device. Process 0 runs the coordination service, to which all keep
+// a connection: through it they wait for each other, learn when one of them ends, and exchange small texts. A process
+// that dies, leaves early or reports an error is known to all within two seconds.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,18 @@
 
 namespace shoal::distributed {
 
-/// What is not given comes from the environment variable named, else from the launcher that started the process.
+/// Values that are not set come from the environment variable named, or else from the launcher that started the
+/// process.
 struct InitializeOptions {
   /// "host:port" or "[IPv6]:port" of process 0, as all others reach it. SHOAL_COORDINATOR_ADDRESS.
   std::optional<std::string> coordinator_address = {};
-  /// Of the job, 1 or more. SHOAL_NUM_PROCESSES.
+  /// The number of processes of the job, 1 or more. SHOAL_NUM_PROCESSES.
   std::optional<int> num_processes = {};
-  /// Of this process, from 0 on; each once in the job. SHOAL_PROCESS_ID.
+  /// The number of this process, counted from 0; no other process of the job has it. SHOAL_PROCESS_ID.
   std::optional<int> process_id = {};
   /// Which of this process's devices it uses; default: all. SHOAL_LOCAL_DEVICE_IDS, such as 0,2.
   std::optional<std::vector<int>> local_device_ids = {};
-  /// Where process 0 listens, if not at all its addresses, or at loopback if coordinator_address names that.
+  /// The address at which process 0 listens. Default: all of its addresses, or loopback if coordinator_address is that.
   /// SHOAL_COORDINATOR_BIND_ADDRESS.
   std::optional<std::string> coordinator_bind_address = {};
   /// The launcher to ask, by its name, or "deactivate". Default: the innermost one that is found.
@@ -37,13 +38,13 @@ struct InitializeOptions {
   std::optional<std::string> cluster_detection_method = {};
   /// How long processes wait for each other to join; default 300 s. SHOAL_INITIALIZATION_TIMEOUT, in seconds.
   std::optional<std::chrono::milliseconds> initialization_timeout = {};
-  /// A process that is silent for so long counts as failed; default 100 s. One that dies is noticed at once.
+  /// A process that is silent for this long counts as failed; default 100 s. One that dies is noticed at once.
   /// SHOAL_HEARTBEAT_TIMEOUT, in seconds.
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
   /// How long shutdown() waits for the others; default 300 s. SHOAL_SHUTDOWN_TIMEOUT, in seconds.
   std::optional<std::chrono::milliseconds> shutdown_timeout = {};
-  /// Does without a secret where the launcher gives none, in all processes alike: whoever reaches the coordinator can
-  /// join the job, and harm it. Default: no. SHOAL_INSECURE, 1 or 0.
+  /// Joins without a secret if neither the user nor the launcher provides one; set it in all processes. Anyone who can
+  /// reach the coordinator can then join the job and harm it. Default: no. SHOAL_INSECURE, 1 or 0.
   std::optional<bool> insecure = {};
 };
 
@@ -51,29 +52,30 @@ struct InitializeOptions {
 /// this process alone, and nothing else happens.
 ///
 /// All processes must share a secret of 16 bytes or more: the file that SHOAL_SECRET_FILE names, else SHOAL_SECRET,
-/// else one that process 0 makes and tells by its launcher (PMIx, PMI) or by MUNGE (Slurm), else ~/.shoal/secret with
-/// mode 0600. If there is none of these and coordinator_address is a loopback address, as localhost, it is one that is
-/// made for all such jobs of the user, and kept in ~/.shoal/local_secret. It is never sent in clear by Shoal. What is
-/// sent is authenticated, and not encrypted.
+/// else one that process 0 makes and passes on through its launcher (PMIx, PMI) or MUNGE (Slurm), else ~/.shoal/secret
+/// with mode 0600. If there is none of these and coordinator_address is a loopback address, such as localhost, a secret
+/// is made for all such jobs of the user, and kept in ~/.shoal/local_secret. Shoal never sends a secret in clear.
+/// Messages are authenticated, but not encrypted.
 ///
 /// Throws InvalidState if it was called before, or if devices are in use already; InvalidArgument for values that are
-/// not allowed, or contradict those of other processes; DeadlineExceeded, naming who is missing, if not all have joined
-/// in time, or if no coordinator was found; DistributedError if the processes do not fit together.
+/// not allowed, or that contradict those of other processes; DeadlineExceeded, naming who is missing, if not all
+/// processes have joined in time, or if no coordinator was found; DistributedError if the processes do not fit
+/// together.
 void initialize(const InitializeOptions& options = {}, SourceLocation where = SourceLocation::current());
 
-/// Leaves the job, when all processes do. initialize() cannot be called again. A process that ends without this call
-/// leaves by itself: its exit waits for the others, unless its exit code tells of a failure.
-/// Throws InvalidState if initialize() was not called, or shutdown() was before; DeadlineExceeded, naming who did not
-/// come, after shutdown_timeout; ProcessFailed if meanwhile a process fails, or turns out to wait for this one;
-/// Disagreement if processes did not launch the same programs; and what made launches fail, if nothing has thrown that
-/// yet. The process has left then, too.
+/// Leaves the job, once all processes do. initialize() cannot be called again. A process that ends without this call
+/// leaves by itself: its exit waits for the others, unless its exit code indicates a failure. Throws InvalidState if
+/// initialize() was not called, or if shutdown() was called before; DeadlineExceeded, naming who did not come, after
+/// shutdown_timeout; ProcessFailed if a process fails meanwhile, or turns out to wait for this one; Disagreement if
+/// processes did not launch the same programs; and the error that made launches fail, if nothing has thrown it yet.
+/// Even then the process has left.
 void shutdown(SourceLocation where = SourceLocation::current());
 
 /// Between initialize() and shutdown().
 bool is_initialized() noexcept;
 
-/// Small texts for all processes of the job, and meeting points. Its functions may be called by any thread, and throw
-/// DeadlineExceeded, ProcessFailed where a process fails meanwhile, and DistributedError where the coordinator is gone.
+/// Small texts that all processes of the job share, and barriers. The functions may be called from any thread, and
+/// throw DeadlineExceeded, ProcessFailed if a process fails meanwhile, and DistributedError if the coordinator is gone.
 /// Keys are paths: "a/b" lies in the directory "a". Values are bytes, 16 MiB at most.
 class Client {
  public:
@@ -83,19 +85,19 @@ class Client {
   std::string blocking_key_value_get(std::string_view key, std::chrono::milliseconds timeout);
   /// The value of a key, if it has one.
   std::optional<std::string> key_value_try_get(std::string_view key);
-  /// Adds to the value of a key, a decimal integer, or 0 if it has none. Returns the sum.
+  /// Adds to the value of a key, which is a decimal integer; without a value it counts as 0. Returns the sum.
   std::int64_t key_value_increment(std::string_view key, std::int64_t increment = 1);
-  /// What lies in a directory, at any depth, sorted by key.
+  /// The keys and values in a directory, at any depth, sorted by key.
   std::vector<std::pair<std::string, std::string>> key_value_dir_get(std::string_view directory);
-  /// Removes a key, and what lies in the directory of that name.
+  /// Removes a key, and all keys in the directory of that name.
   void key_value_delete(std::string_view key);
 
-  /// Returns when all of these processes have called it with this id; empty: all of the job. An id may be used again
-  /// when all have passed. Throws InvalidArgument if processes disagree on who is to come.
+  /// Returns when all of these processes (empty: all of the job) have called it with this id. An id may be used again
+  /// when all have passed. Throws InvalidArgument if processes disagree on who takes part.
   void wait_at_barrier(std::string_view id, std::chrono::milliseconds timeout,
                        const std::vector<int>& process_ids = {});
-  /// Those of these processes that live, by process id, with a number that a restarted process would not have; empty:
-  /// of all. It is a meeting of those that live, so that all get the same answer.
+  /// Those of the given processes (empty: all) that are alive, by process id, each with a number that a restarted
+  /// process would not have. The live processes wait for each other, so that all get the same answer.
   std::map<int, std::uint64_t> get_live_nodes(const std::vector<int>& process_ids,
                                               std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
@@ -107,7 +109,7 @@ class Client {
   std::shared_ptr<Transport> transport_;
 };
 
-/// That of this process. Throws InvalidState outside initialize() and shutdown(), and in a child made by fork().
+/// The client of this process. Throws InvalidState outside initialize() and shutdown(), and in a child made by fork().
 Client& client();
 
 }  // namespace shoal::distributed

@@ -1,4 +1,4 @@
-// jit: a function traced once for each kind of arguments, partitioned over their devices, and run from then on.
+// jit: a function that is traced once for each kind of arguments, partitioned over their devices, and run from then on.
 #pragma once
 
 #include <any>
@@ -18,33 +18,33 @@
 
 namespace shoal {
 
-/// A sharding for each argument or result, or for whole trees of them; none leaves the choice to the array that is
-/// passed, or to the compiler. Static arguments have no place in it.
+/// A sharding for each argument or result, or for whole trees of them. nullopt: that of the array that is passed, or
+/// the compiler's choice. Static arguments have no entry.
 using ShardingTree = Prefix<std::optional<Sharding>>;
 
 struct JitOptions {
   ShardingTree in_shardings = {};
   ShardingTree out_shardings = {};
-  /// Positions of arguments that the caller gives away, counted from the end if negative: where a result has the type
-  /// and placement of an array in them, the array is deleted by the call, and the result may take its memory. Other
-  /// arrays are kept, with a warning. Donation means nothing where the call is part of another traced function.
+  /// Positions, from the end if negative, of arguments to donate. If a result has the type and placement of an array in
+  /// them, the call deletes the array, and the result may take its memory. Other arrays are kept, with a warning.
+  /// Ignored where the call is part of another traced function.
   std::vector<int> donate_argnums = {};
-  /// The same for arguments that are passed by name, as from Python: names that a call has not are ignored, and so are
-  /// positions.
+  /// The same for arguments that are passed by name, as from Python. Names that a call does not have are ignored, and
+  /// then positions that it does not have are, too.
   std::vector<std::string> donate_argnames = {};
   std::string name = "fn";  ///< In messages and in the text of graphs.
-  /// The most bytes of this process that a call may take beside its arguments: what it returns, and all that it holds
-  /// meanwhile. What would take more is computed in another order, and computed again instead of being kept; results
-  /// are the same to the bit. A call throws OutOfMemory if that is not enough, with the least that was found. Without
-  /// it there is what SHOAL_MEMORY_LIMIT leaves. It means nothing where the call is part of another traced function.
+  /// The most memory, in bytes of this process, that a call may take beside its arguments, for its results and for all
+  /// that it holds meanwhile. To fit, the program is reordered, and values are computed again instead of being kept;
+  /// results are the same to the bit. A call throws OutOfMemory, with the smallest budget that was found, if it cannot
+  /// fit. Default: what SHOAL_MEMORY_LIMIT leaves. Ignored where the call is part of another traced function.
   std::optional<std::int64_t> memory_budget = {};
 };
 
-/// What a program costs on one device each time it runs, by a simple count.
+/// The cost of one run of a program on one device, by a simple count.
 struct CostAnalysis {
   double flops = 0;            ///< One for each element of an elementwise result; two for each product of a sum.
   double bytes_accessed = 0;   ///< Of the operands and results of all steps.
-  double bytes_exchanged = 0;  ///< That the collectives send to other devices.
+  double bytes_exchanged = 0;  ///< Bytes that the collectives send to other devices.
 };
 
 /// The memory that a program needs on one device, in bytes.
@@ -52,7 +52,7 @@ struct MemoryAnalysis {
   std::int64_t argument_size = 0;  ///< Captured arrays included.
   std::int64_t output_size = 0;
   std::int64_t alias_size = 0;  ///< Of outputs that take the memory of donated arguments.
-  std::int64_t temp_size = 0;   ///< The most that is held at a time of values that are neither.
+  std::int64_t temp_size = 0;   ///< The most that all other values take at a time.
 };
 
 namespace detail {
@@ -75,7 +75,7 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache
 /// The types of the function's results, as arrays without elements.
 std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where);
-/// For how many kinds of calls there is a program.
+/// The number of programs that calls have compiled and that are in the cache.
 std::size_t program_count(JitCache& cache);
 void give_up_programs(JitCache& cache);
 std::string lowered_text(const LoweredImpl& lowered);
@@ -131,8 +131,8 @@ class Lowerable<Derived, Parameters<P...>> {
 
 }  // namespace detail
 
-/// A compiled program for arguments of one kind, and for static arguments, which are not passed again. Calls with other
-/// types, trees or shardings throw TypeMismatch or InvalidArgument.
+/// A compiled program for arguments of one kind, and for the static arguments that it was compiled with, which are not
+/// passed again. Calls with other types, trees or shardings throw TypeMismatch or InvalidArgument.
 template <class R, class P = detail::UnknownParameters>
 class Compiled : public detail::Callable<Compiled<R, P>, P> {
  public:
@@ -140,9 +140,10 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
 
   /// The graph after a stage: "traced", "simplified", "placed", "propagated" or "partitioned".
   std::string as_text(std::string_view stage = "partitioned") const { return detail::compiled_text(*impl_, stage); }
-  /// What each line of the program became: for every op of the partitioned program the user's line, where operands and
-  /// results lie, and for a collective the bytes it moves to each device, to all, and their share of the program's
-  /// cost. Results of `threshold` bytes or more that lie whole on each of several devices are marked REPLICATED.
+  /// Says what each line of the program became: for every op of the partitioned program the user's line and the
+  /// shardings of operands and results, and for a collective the bytes that it moves to each device, to all of them,
+  /// and their share of the program's cost. Results of `threshold` bytes or more that are whole on each of several
+  /// devices are marked REPLICATED.
   std::string explain(std::int64_t threshold = 1 << 20) const { return detail::explain_compiled(*impl_, threshold); }
   std::vector<Sharding> input_shardings() const { return detail::compiled_shardings(*impl_, true); }
   std::vector<Sharding> output_shardings() const { return detail::compiled_shardings(*impl_, false); }
@@ -156,10 +157,10 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
   }
   CostAnalysis cost_analysis() const { return detail::compiled_cost(*impl_); }
   MemoryAnalysis memory_analysis() const { return detail::compiled_memory(*impl_); }
-  /// What a run takes of the memory of this process, for all of its devices, beside the arguments: of the step at which
-  /// most is held each value with its bytes, its type on a device, the line that made it, who needs it next, and, if it
-  /// waits for that, what it costs to compute it again; then the outputs. The sums are those of the plan, and the first
-  /// line adds them up.
+  /// Lists the memory of this process that a run takes, for all of its devices, beside the arguments. For the step at
+  /// which most is held, it gives each value with its bytes, its type on a device, the line that made it, its next use
+  /// and, if it waits for that, the cost of computing it again; then the outputs. The sums are those of the plan, and
+  /// the first line has the total.
   std::string explain_memory() const { return detail::explain_memory_of(*impl_); }
   /// The program as bytes, captured arrays included, for deserialize_and_load in this process or another. Throws
   /// Unsupported for a program that calls functions of this process while it runs: debug callbacks and custom kernels.
@@ -194,11 +195,11 @@ class Lowered {
     const std::vector<Array> leaves = detail::lowered_out_info(*impl_, exemplar);
     return detail::unflatten<R>(exemplar, leaves);
   }
-  /// Compiles for the devices that the arguments' shardings name. Throws InvalidArgument if these do not fit each
-  /// other, or are over abstract meshes alone.
+  /// Compiles for the devices of the arguments' shardings. Throws InvalidArgument if these do not fit each other, or if
+  /// all of them are over abstract meshes.
   Compiled<R, P> compile(SourceLocation where = SourceLocation::current()) const { return compile({}, where); }
-  /// Compiles for these devices, in the order of the mesh; they become those of abstract meshes. Throws InvalidArgument
-  /// if they are not those that other shardings name.
+  /// Compiles for these devices, in the order of the mesh; abstract meshes are taken to be over them. Throws
+  /// InvalidArgument if other shardings have other devices.
   Compiled<R, P> compile(std::vector<Device> devices, SourceLocation where = SourceLocation::current()) const {
     return Compiled<R, P>(detail::compile_lowered(*impl_, std::move(devices), where));
   }
@@ -209,8 +210,8 @@ class Lowered {
 
 namespace detail {
 
-/// A function that is traced, compiled and kept in a cache, which says how: it has call_cached, lower_cached and
-/// eval_cached.
+/// A function that is traced, compiled and kept in a cache. The cache decides how: there are call_cached, lower_cached
+/// and eval_cached for its type.
 template <class F, class Cache>
 class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>>,
                        public Lowerable<CachedFunction<F, Cache>, ParametersOf<F>> {
@@ -219,9 +220,9 @@ class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>
 
   CachedFunction(F f, std::shared_ptr<Cache> cache) : f_(std::make_shared<F>(std::move(f))), cache_(std::move(cache)) {}
 
-  /// For how many kinds of arguments it has been compiled by calls.
+  /// The number of programs that calls have compiled and that are in the cache.
   std::size_t cache_size() const { return program_count(*cache_); }
-  /// Gives up the programs that calls of it have compiled, as clear_caches() does those of all functions.
+  /// Discards the programs that calls of this function have compiled, as clear_caches() does for all functions.
   void clear_cache() const { give_up_programs(*cache_); }
 
  private:
@@ -275,13 +276,15 @@ Jit<F> jit(F f, const JitOptions& options = {}, SourceLocation where = SourceLoc
   return Jit<F>(std::move(f), options, where);
 }
 
-/// Gives up all programs that calls have compiled, those of operations outside jit as well: the next calls trace and
-/// compile again. What lowered and compiled functions hold is kept, as is machine code on disk. May be called from any
-/// thread; the programs of functions that run at that time are only given up by the next clear_caches(), or with them.
+/// Discards all programs that calls have compiled, including those of operations outside jit: the next calls trace and
+/// compile again. What lowered and compiled functions hold remains, and so does machine code on disk. May be called
+/// from any thread; the programs of functions that run at that time are discarded by the next clear_caches(), or
+/// together with the functions.
 void clear_caches();
 
-/// What f would return for arguments like these, with types instead of elements: arrays that can be asked for shape and
-/// dtype. Types can stand for arrays in the arguments: see ShapeDtypeStruct. f is traced, and nothing is computed.
+/// The result that f would return for arguments like these, with types instead of elements: arrays that can be asked
+/// for shape and dtype. Types can stand for arrays in the arguments: see ShapeDtypeStruct. f is traced, and nothing is
+/// computed.
 template <class F, class... Args>
 auto eval_shape(F f, const Args&... args) {
   const auto jitted = jit(std::move(f), {}, SourceLocation());

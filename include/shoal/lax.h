@@ -2,7 +2,7 @@
 //
 // An axis is named as the enclosing shard_map's mesh or pmap names it; several axes are taken together, the first being
 // the most major. A name that is not bound throws UnboundAxisError. Where x is one array, it may also be a tree of
-// arrays: the collective is then that of each.
+// arrays: the collective is then applied to each of them.
 #pragma once
 
 #include <cstdint>
@@ -32,91 +32,97 @@ class AxisName {
   std::vector<std::string> names_;
 };
 
-/// x, which shall lie as `sharding` says; entries that are `unconstrained` are left to the compiler. Outside jit it
-/// moves x there. Throws InvalidArgument for a spec that does not fit x.
+/// x with the sharding `sharding`; the compiler chooses for `unconstrained` entries. Outside jit, x is moved to it.
+/// Throws InvalidArgument for a spec that does not fit x.
 Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding);
 
 namespace lax {
 
 using shoal::with_sharding_constraint;
 
-/// Lists of positions along the axes. Each is a group of devices that communicate among themselves alone, in the order
-/// of the list. Together they must have every position once, and all be of one size, unless a reduction says otherwise;
-/// InvalidArgument if not. None means one group of all.
+/// Lists of positions along the axes. Each list is a group of devices that communicate only with each other, in the
+/// order of the list. Every position must occur once, and all groups must have one size unless a reduction says
+/// otherwise; throws InvalidArgument if not. Without lists all devices are one group.
 using AxisIndexGroups = std::vector<std::vector<int>>;
 
 struct GroupOptions {
   AxisIndexGroups axis_index_groups = {};
 };
-/// The sum over the devices along the axes; every device gets it. In a fixed balanced tree: the same bits on any layout
-/// of the mesh over processes. bool counts in i32. Groups of reductions may be of different sizes; what they give
-/// varies over the axes.
+/// The sum over the devices along the axes, on every device. It is computed in a fixed balanced tree: bits do not
+/// depend on the layout of the mesh over processes. bool is summed as i32. Groups of reductions may differ in size;
+/// results of groups vary over the axes.
 Array psum(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
 /// psum divided by the number of devices.
 Array pmean(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
-/// The greatest. Throws TypeMismatch for complex numbers.
+/// The maximum over the devices along the axes, as psum. Throws TypeMismatch for complex numbers.
 Array pmax(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
-/// The least. Throws TypeMismatch for complex numbers.
+/// The minimum, likewise. Throws TypeMismatch for complex numbers.
 Array pmin(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
 
 struct AllGatherOptions {
-  std::int64_t axis = 0;  ///< Where the pieces go.
+  std::int64_t axis = 0;  ///< The dimension along which the pieces are put.
   bool tiled = false;     ///< Concatenate along `axis` instead of stacking in a new dimension there.
   AxisIndexGroups axis_index_groups = {};
 };
-/// What the devices hold, together. Its type varies over the axes, though all devices get the same.
+/// The values of all devices, stacked or concatenated along `axis`. The type of the result varies over the axes,
+/// although all devices of a group hold the same data.
 Array all_gather(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
-/// The same with a type that does not vary over the axes, so that out_specs need not name them. Without groups.
+/// As all_gather, but the type of the result does not vary over the axes, so that out_specs need not name them. Throws
+/// InvalidArgument for groups.
 Array all_gather_invariant(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
-/// The same, reduced over the axes: the cotangent of the result are summands, and that of x a psum_scatter of these.
+/// As all_gather_invariant, but the result is reduced over the axes: its cotangent consists of summands, and that of x
+/// is a psum_scatter of them.
 Array all_gather_reduced(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
 
 struct PsumScatterOptions {
   std::int64_t scatter_dimension = 0;
-  bool tiled = false;  ///< The dimension is split among the devices; otherwise its extent is their number, and it goes.
+  bool tiled = false;  ///< Split the dimension; otherwise its extent is the number of devices, and it is removed.
   AxisIndexGroups axis_index_groups = {};
 };
-/// The device's piece of psum. Throws InvalidArgument if the dimension does not divide.
+/// The part of psum's result that belongs to this device. Throws InvalidArgument if the devices do not divide the
+/// dimension.
 Array psum_scatter(const Operand& x, const AxisName& axis_name, const PsumScatterOptions& options = {});
 
 struct AllToAllOptions {
   std::int64_t split_axis = 0;
   std::int64_t concat_axis = 0;
-  bool tiled = false;  ///< Split and concatenate; otherwise split_axis, of extent the number of devices, moves.
+  bool tiled = false;  ///< Split and concatenate; otherwise split_axis has one element per device, and moves.
   AxisIndexGroups axis_index_groups = {};
 };
-/// Pieces of x along split_axis go to the devices in order; what a device gets is put together along concat_axis.
-/// Throws InvalidArgument if split_axis does not divide.
+/// Sends the pieces of x along split_axis to the devices in order, and concatenates the pieces that each device
+/// receives along concat_axis, or stacks them there if not `tiled`. Throws InvalidArgument if the devices do not divide
+/// split_axis.
 Array all_to_all(const Operand& x, const AxisName& axis_name, const AllToAllOptions& options);
 
-/// Dimension `axis` of x, whose extent is the number of devices, and the devices change places.
+/// Exchanges dimension `axis` of x, whose extent is the number of devices, with the dimension that the devices form.
 Array pswapaxes(const Operand& x, const AxisName& axis_name, std::int64_t axis, const GroupOptions& options = {});
 
 /// (from, to) for each device that sends.
 using Permutation = std::vector<std::pair<int, int>>;
-/// Sends x from the device at `first` along the axis to that at `second`, for each pair; who receives nothing gets
-/// zeros. Positions are those of axis_index(axis_name). Throws OutOfRange for other positions, and InvalidArgument for
-/// one that sends or receives twice.
+/// For each pair, sends x from the device at position `first` along the axes to the one at `second`; devices that
+/// receive nothing get zeros. Positions are those of axis_index(axis_name). Throws OutOfRange for other positions, and
+/// InvalidArgument for a position that sends or receives twice.
 Array ppermute(const Operand& x, const AxisName& axis_name, const Permutation& perm);
 
-/// The x of the device at perm[i] for the device at i. Throws InvalidArgument unless perm is a permutation of all
-/// positions.
+/// The device at position i gets the x of the device at perm[i]. Throws InvalidArgument unless perm is a permutation of
+/// all positions.
 Array pshuffle(const Operand& x, const AxisName& axis_name, const std::vector<int>& perm);
 
-/// The x of the device at `source`, for all. Throws OutOfRange if there is none.
+/// All devices get the x of the device at position `source`. Throws OutOfRange if there is no such position.
 Array pbroadcast(const Operand& x, const AxisName& axis_name, std::int64_t source);
 
-/// What ragged_all_to_all sends. Vectors of integers of one length K = (number of devices) × (slices for each).
+/// The slices that ragged_all_to_all sends: vectors of integers of one length K = (number of devices) × (slices for
+/// each).
 struct RaggedSlices {
   Operand input_offsets;   ///< The first row of each slice in the sender's operand.
-  Operand send_sizes;      ///< Its number of rows.
-  Operand output_offsets;  ///< Its first row in the *receiver's* output.
+  Operand send_sizes;      ///< The number of rows of each slice.
+  Operand output_offsets;  ///< The first row of each slice in the *receiver's* output.
   Operand recv_sizes;      ///< The sizes of the slices that this device receives, in the order of their senders.
 };
 /// `output` with slices of rows of the devices' operands written into it: slice i of a device goes to the device at
-/// i / (slices for each). Operand and output have one dtype, and equal dimensions but for the first.
-/// Throws TypeMismatch and InvalidArgument for arrays that do not fit; a slice outside an array (OutOfRange) and a
-/// received size other than that sent (InvalidArgument) are found when the result is read.
+/// position i / (slices for each). Operand and output have one dtype, and equal dimensions but for the first. Throws
+/// TypeMismatch and InvalidArgument for arrays that do not fit. A slice outside an array (OutOfRange), and a received
+/// size other than the one sent (InvalidArgument), are only found when the result is read.
 Array ragged_all_to_all(const Operand& operand, const Operand& output, const RaggedSlices& slices,
                         const AxisName& axis_name, const GroupOptions& options = {});
 
@@ -124,12 +130,12 @@ Array ragged_all_to_all(const Operand& operand, const Operand& output, const Rag
 Array axis_index(const AxisName& axis_name, SourceLocation where = SourceLocation::current());
 /// The number of devices along the axes.
 std::int64_t axis_size(const AxisName& axis_name, SourceLocation where = SourceLocation::current());
-/// x, taken to vary over the axes.
+/// x with a type that varies over the axes.
 Array pvary(const Operand& x, const AxisName& axis_name);
-/// x with another type, which moves nothing. pcast(x, axes, "varying") takes an x that is the same along the axes, or
-/// reduced, to vary over them; "unreduced" one that varies for summands, which psum and psum_scatter add up, or which
-/// out_specs leave so; and "reduced" one that is the same for one whose cotangent is such summands. Throws
-/// InvalidArgument for other words, and for an x that is something else along one of the axes.
+/// x with another type; moves no data. "varying" takes a value that is the same along the axes, or reduced, as one that
+/// varies over them. "unreduced" takes a varying value as summands, which psum and psum_scatter add up, or which
+/// out_specs leave unreduced. "reduced" takes a value that is the same, and makes its cotangent such summands. Throws
+/// InvalidArgument for other words, and for an x in another state along one of the axes.
 Array pcast(const Operand& x, const AxisName& axis_name, std::string_view to);
 
 // ---- Collectives of trees.
@@ -174,23 +180,24 @@ SHOAL_OF_TREE_PLAIN(pvary)
 
 // ---- Movement of elements. These take no shapes that broadcast and promote no dtypes.
 
-/// The elements from starts[d] up to limits[d] of each dimension, every strides[d]-th if given.
+/// The elements from starts[d] up to, but not including, limits[d] along each dimension d; every strides[d]-th if
+/// given.
 Array slice(const Operand& x, const Dims& starts, const Dims& limits, const std::optional<Dims>& strides = {});
-/// The same along one dimension; bounds count from the end if negative.
+/// The same along one dimension; negative bounds count from the end.
 Array slice_in_dim(const Operand& x, Bound start, Bound limit, std::int64_t stride = 1, std::int64_t axis = 0);
 
-/// The window of extents `sizes` that begins at integer scalars, one for each dimension, counted from the end if
-/// negative. A window that would not fit begins where it just does.
+/// The window with extents `sizes` at the given starting positions: integer scalars, one for each dimension, counted
+/// from the end if negative. A window that would not fit is moved to the nearest place where it does.
 Array dynamic_slice(const Operand& x, const Operands& starts, const Dims& sizes);
 Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis = 0);
 Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis = 0, bool keepdims = true);
 /// x with `update`, of its dtype and rank, in place of the window that begins at `starts`, as in dynamic_slice.
 Array dynamic_update_slice(const Operand& x, const Operand& update, const Operands& starts);
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis);
-/// The update lacks the dimension, or has extent 1 there.
+/// As dynamic_update_slice_in_dim, for an update that lacks the dimension, or has extent 1 there.
 Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis);
 
-/// What is added to one dimension: at its ends, where negative numbers cut off, and between its elements.
+/// The number of elements that are added to one dimension: at its ends (negative: removed), and between its elements.
 struct PaddingConfig {
   std::int64_t low = 0;
   std::int64_t high = 0;
@@ -199,19 +206,19 @@ struct PaddingConfig {
 Array pad(const Operand& x, const Operand& padding_value, const std::vector<PaddingConfig>& padding_config);
 Array rev(const Operand& x, const Dims& dimensions);
 Array concatenate(const Operands& arrays, std::int64_t dimension);
-/// Every element of x in each place of new dimensions: dimension i of x becomes broadcast_dimensions[i] of `shape`.
-/// out_sharding: see matmul.
+/// x broadcast to `shape`: dimension i of x becomes dimension broadcast_dimensions[i]. out_sharding: see matmul.
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions,
                        const OutSharding& out_sharding = {});
 Array reshape(const Operand& x, const Shape& new_sizes, const OutSharding& out_sharding = {});
 Array transpose(const Operand& x, const Dims& permutation);
-/// 0, 1, 2, …. Throws InvalidArgument if the last does not fit the dtype.
+/// 0, 1, 2, …, size - 1. Throws InvalidArgument if the last does not fit the dtype.
 Array iota(Dtype dtype, std::int64_t size, SourceLocation where = SourceLocation::current());
-/// The same along one dimension of a shape.
+/// The same along one dimension of an array of this shape.
 Array broadcasted_iota(Dtype dtype, const Shape& shape, std::int64_t dimension,
                        SourceLocation where = SourceLocation::current());
 /// The same bytes as elements of another dtype. If that is smaller, the parts of an element become a new last
-/// dimension; if it is larger, the last dimension becomes one element. bool and complex numbers stay what they are.
+/// dimension; if it is larger, the elements along the last dimension become one. bool and complex numbers have no other
+/// reading.
 Array bitcast_convert_type(const Operand& x, Dtype new_dtype);
 
 // ---- Contractions.
@@ -222,45 +229,46 @@ struct DotDimensionNumbers {
   Dims lhs_batch = {};
   Dims rhs_batch = {};
 };
-/// The result has the batch dimensions, then those of x alone, then those of y alone. `preferred_element_type`, which
-/// must be of the same kind as the operands' dtype and not smaller, is what products are added in, and the result's
-/// dtype. Throws TypeMismatch for another one. `out_sharding` is that of matmul.
+/// The result has the batch dimensions, then the dimensions that only x has, then those that only y has. Products are
+/// added in `preferred_element_type`, which is also the dtype of the result; it must be of the same kind as the
+/// operands' dtype and not smaller. Throws TypeMismatch for another one. `out_sharding` is that of matmul.
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims,
                   std::optional<Dtype> preferred_element_type = {}, const OutSharding& out_sharding = {});
 
 /// The complex numbers with these parts: c64 of f32, c128 of f64. Throws TypeMismatch for f16 and bf16.
 Array complex(const Operand& re, const Operand& im);
 
-/// x, but at least `low` and at most `high`, which are scalars or have the shape of x.
+/// x, limited to the range from `low` to `high`, which are scalars or have the shape of x.
 Array clamp(const Operand& low, const Operand& x, const Operand& high);
 
 // ---- Windows of an array at starting positions, as XLA describes them.
 
 struct GatherDimensionNumbers {
-  Dims offset_dims = {};           ///< Dimensions of the result that are a window's.
+  Dims offset_dims = {};           ///< Dimensions of the result that belong to a window.
   Dims collapsed_slice_dims = {};  ///< Dimensions of x, of window size 1, that the result lacks.
-  Dims start_index_map = {};       ///< Dimensions of x that the components of an index are about.
+  Dims start_index_map = {};       ///< The dimension of x that each component of an index is for.
   Dims operand_batching_dims = {};
   Dims start_indices_batching_dims = {};
 };
 /// Windows of slice_sizes, one for each of the vectors along the last dimension of start_indices. A window that does
-/// not lie in x is moved (kClip) or gives the fill value (kFill). Throws InvalidArgument for numbers that do not fit.
+/// not lie in x is moved (kClip) or gives the fill value (kFill). Throws InvalidArgument for dimension numbers that do
+/// not fit.
 Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& dims,
              const Dims& slice_sizes, const GetOptions& options = {.mode = IndexMode::kFill});
 
 struct ScatterDimensionNumbers {
-  Dims update_window_dims = {};            ///< Dimensions of the updates that are a window's.
+  Dims update_window_dims = {};            ///< Dimensions of the updates that belong to a window.
   Dims inserted_window_dims = {};          ///< Dimensions of x, of window size 1, that the updates lack.
-  Dims scatter_dims_to_operand_dims = {};  ///< Dimensions of x that the components of an index are about.
+  Dims scatter_dims_to_operand_dims = {};  ///< The dimension of x that each component of an index is for.
   Dims operand_batching_dims = {};
   Dims scatter_indices_batching_dims = {};
 };
 /// x with windows replaced by the updates. A window that does not lie in x is moved (kClip) or dropped (kDrop). Throws
-/// InvalidArgument for numbers that do not fit, TypeMismatch for updates that x's dtype does not hold, and Unsupported
-/// for windows that take a part of a dimension without starting positions.
+/// InvalidArgument for dimension numbers that do not fit, TypeMismatch for updates that x's dtype cannot hold, and
+/// Unsupported for windows that take a part of a dimension without starting positions.
 Array scatter(const Operand& x, const Operand& scatter_indices, const Operand& updates,
               const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
-/// The same, with the updates added, multiplied, or the lesser or greater kept.
+/// As scatter, but updates are added to the elements or multiplied with them, or the lesser or greater of both is kept.
 Array scatter_add(const Operand& x, const Operand& scatter_indices, const Operand& updates,
                   const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
 Array scatter_mul(const Operand& x, const Operand& scatter_indices, const Operand& updates,
@@ -276,13 +284,14 @@ struct SortKeyOptions {
   std::int64_t dimension = -1;
   std::int64_t num_keys = 1;
 };
-/// All operands, which have one shape, in the ascending order of the first num_keys of them; equal ones stay put.
+/// All operands, which have one shape, sorted in ascending order of the first num_keys of them. The sort is stable.
 std::vector<Array> sort(const std::vector<Array>& operands, const SortKeyOptions& options = {},
                         SourceLocation where = SourceLocation::current());
 /// The k greatest elements along an axis in descending order, NaN first, and their positions, i32.
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
-// ---- Cumulative reductions: of the elements up to each along `axis`, or from it on. Dtypes stay.
+// ---- Cumulative reductions along `axis`: of the elements up to each one or, if reversed, from it on. They keep
+// dtypes.
 
 Array cumsum(const Operand& x, std::int64_t axis = 0, bool reverse = false);
 Array cumprod(const Operand& x, std::int64_t axis = 0, bool reverse = false);

@@ -1,7 +1,7 @@
-// What the processes of a job do together with data that each has for itself.
+// Functions that all processes of a job call together, for data that each of them has.
 //
 // All processes call these functions in the same order, as they call programs. A process that is alone gets the same
-// results as one of many would. What they disagree on is an error in all of them, after which the job goes on.
+// results as one of many would. If the processes disagree, all of them get an error, and the job goes on.
 #pragma once
 
 #include <chrono>
@@ -50,9 +50,9 @@ Tree map_leaves(const Tree& tree, F&& f) {
 }
 }  // namespace detail
 
-/// The tree of one process, in all of them: of process 0, or of the one whose `is_source` is true. The others give a
-/// tree of the same structure, shapes and dtypes. The result lies on the default device of each process.
-/// Throws InvalidArgument in all processes unless they agree in that, and one of them is the source.
+/// The tree of one process, in all of them: of process 0, or of the one whose `is_source` is true. The others pass a
+/// tree of the same structure, shapes and dtypes. The result lies on the default device of each process. Throws
+/// InvalidArgument in all processes unless the trees agree in these, and one process is the source.
 template <class Tree>
 Tree broadcast_one_to_all(const Tree& tree, std::optional<bool> is_source = {},
                           SourceLocation where = SourceLocation::current()) {
@@ -67,14 +67,13 @@ Array broadcast_one_to_all(const T& number, std::optional<bool> is_source = {},
   return broadcast_one_to_all(Array(number, where), is_source, where);
 }
 
-/// Returns when all processes have called it. Throws InvalidArgument in all processes unless they give one name.
+/// Returns when all processes have called it. Throws InvalidArgument in all processes unless they pass the same name.
 void sync_global_devices(std::string_view name, SourceLocation where = SourceLocation::current());
 
-/// The arrays of all processes. Of arrays that each process has for itself, with equal shapes and dtypes, the result
-/// has one more dimension in front, for the processes; if it is `tiled`, they are concatenated along their first
-/// dimension, if they have one. Of an array that spans processes the result is the whole of it, as to_host gives it;
-/// `tiled` must be true then. The result lies on the default device of each process. Throws InvalidArgument in all
-/// processes if shapes, dtypes or structures differ.
+/// The arrays of all processes. Arrays that each process has for itself, of equal shapes and dtypes, are stacked along
+/// a new first dimension or, if `tiled`, concatenated along their first dimension, if they have one. For an array that
+/// spans processes the result is the whole array, as in to_host; `tiled` must be true then. The result lies on the
+/// default device of each process. Throws InvalidArgument in all processes if shapes, dtypes or structures differ.
 template <class Tree>
 Tree process_allgather(const Tree& tree, bool tiled = false, SourceLocation where = SourceLocation::current()) {
   return detail::map_leaves(tree, [&](const std::vector<Array>& leaves, const TreeDef& def) {
@@ -88,14 +87,14 @@ Array process_allgather(const T& number, bool tiled = false, SourceLocation wher
 }
 
 struct ToHostOptions {
-  /// The most bytes of each array that are under way at a time.
+  /// The most bytes of each array that are in transit at a time.
   std::int64_t chunk_bytes = std::int64_t{16} << 20;
 };
 
-/// The tree with each array whole on the default device of each process that has devices of it, which all call this.
-/// Beside the result, a process needs memory for one chunk that it receives, and for one that it sends for each process
-/// that reads it; between processes of one host it needs neither. Throws InvalidArgument if a chunk holds no element,
-/// and InvalidState for an array of which this process has no device.
+/// The tree with each array whole, on the default device of each process that has devices of it; all of these must call
+/// this. Beside the result, a process needs memory for one chunk that it receives, and for one chunk for each process
+/// that reads from it; processes of one host need neither. Throws InvalidArgument if a chunk holds no element, and
+/// InvalidState for an array of which this process has no device.
 template <class Tree>
 Tree to_host(const Tree& tree, const ToHostOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::map_leaves(tree, [&](const std::vector<Array>& leaves, const TreeDef& def) {
@@ -103,7 +102,7 @@ Tree to_host(const Tree& tree, const ToHostOptions& options = {}, SourceLocation
   });
 }
 
-/// Throws InvalidArgument in all processes, with `message`, unless all give trees of equal structure, shapes, dtypes
+/// Throws InvalidArgument in all processes, with `message`, unless all pass trees of equal structure, shapes, dtypes
 /// and elements. Bits are compared: NaN equals itself, and 0 is not -0.
 template <class Tree>
 void assert_equal(const Tree& tree, std::string_view message = {}, SourceLocation where = SourceLocation::current()) {
@@ -117,9 +116,9 @@ void assert_equal(const T& number, std::string_view message = {}, SourceLocation
   assert_equal(Array(number, where), message, where);
 }
 
-/// Arrays over `mesh` put together from what each process has: along each dimension, the part that its devices hold as
-/// `specs` say. What no axis splits is taken to be equal in all processes.
-/// Throws as make_array_from_process_local_data.
+/// Arrays over `mesh`, put together from the parts that the processes pass: along each dimension, what the devices of
+/// the process hold under `specs`. Parts that no axis splits are assumed to be equal in all processes. Throws as
+/// make_array_from_process_local_data.
 template <class Tree>
 Tree host_local_array_to_global_array(const Tree& tree, const Mesh& mesh, const SpecTree& specs,
                                       SourceLocation where = SourceLocation::current()) {
@@ -128,9 +127,9 @@ Tree host_local_array_to_global_array(const Tree& tree, const Mesh& mesh, const 
   });
 }
 
-/// The reverse: of arrays that lie on `mesh` as `specs` say, the part that devices of this process hold, as arrays over
-/// the mesh of these devices. Arrays that lie otherwise are moved first.
-/// Throws InvalidArgument if the devices of this process are not a grid within the mesh.
+/// The reverse: of arrays that are sharded over `mesh` by `specs`, the part that devices of this process hold, as
+/// arrays over the mesh of these devices. Arrays with other shardings are moved first. Throws InvalidArgument if the
+/// devices of this process are not a grid within the mesh.
 template <class Tree>
 Tree global_array_to_host_local_array(const Tree& tree, const Mesh& mesh, const SpecTree& specs,
                                       SourceLocation where = SourceLocation::current()) {
@@ -139,33 +138,32 @@ Tree global_array_to_host_local_array(const Tree& tree, const Mesh& mesh, const 
   });
 }
 
-/// A mesh of meshes: the devices of each process are a grid of `inner` sizes, and the processes one of `outer` sizes.
-/// Along axis i there are outer[i] * inner[i] devices, those of one process next to each other; so collectives along an
-/// axis with outer[i] = 1 stay within processes. The sizes are as many as the names.
-/// Throws InvalidArgument unless the processes that have some of the devices are as many as `outer` says, and have as
-/// many of them each as `inner` says.
+/// A mesh in which the devices of each process form a grid of `inner` sizes, and the processes a grid of `outer` sizes.
+/// Axis i has outer[i] * inner[i] devices, those of one process adjacent; so collectives along an axis with outer[i] =
+/// 1 stay within processes. There are as many sizes as names. Throws InvalidArgument unless the number of processes
+/// that have some of the devices is that of `outer`, and each has as many of them as `inner` says.
 Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<std::string>& axis_names,
                       const MakeMeshOptions& options = {}, SourceLocation where = SourceLocation::current());
 
 // ---- Processes that end before the others.
 
 struct LiveDevicesOptions {
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< For a living process to come.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< How long to wait for a live process.
 };
 
-/// Calls body(live) with those of `devices` whose processes live, in order of id. All processes that have some of
-/// `devices` call this; those that live wait for each other, so that all get the same list, and again after `body`.
-/// So either `body` has returned in all of them, or all throw: ProcessFailed, which names the devices, if a process has
-/// failed meanwhile; else what `body` has thrown here, or DistributedError if it has thrown in another process.
-/// Process 0, which runs the coordination service, must live. Throws InvalidArgument if this process has none of
-/// `devices`, and DeadlineExceeded if one that lives does not come in time.
+/// Calls body(live) with those of `devices` whose processes are alive, in order of id. All processes that have some of
+/// `devices` call this; the live ones wait for each other, so that all get the same list, and again after `body`. So
+/// either `body` has returned in all of them, or all throw: ProcessFailed, which names the devices, if a process has
+/// failed meanwhile; else the exception of `body` here, or DistributedError if `body` has thrown in another process.
+/// Process 0, which runs the coordination service, must be alive. Throws InvalidArgument if this process has none of
+/// `devices`, and DeadlineExceeded if a live process does not come in time.
 void live_devices(const std::vector<Device>& devices, const std::function<void(const std::vector<Device>& live)>& body,
                   const LiveDevicesOptions& options = {}, SourceLocation where = SourceLocation::current());
 
 /// While it exists, a signal to any process, SIGTERM by default, is a notice that this process will be ended soon, as
-/// cluster managers send it; it does not end the process. All processes make one, in the same place, and ask
-/// reached_preemption_sync_point at each step. A second signal, and signals after the watch is gone, are handled as
-/// before. Needs a thread of its own, which looks for notices of other processes ten times a second.
+/// cluster managers send it; the signal does not end the process. All processes make a watch, in the same place, and
+/// call reached_preemption_sync_point at each step. A second signal, and signals after the watch is gone, are handled
+/// as before. The watch has a thread, which looks for notices of other processes ten times a second.
 class PreemptionWatch {
  public:
   /// Throws InvalidState if there is one already, and InvalidArgument for a signal that cannot be caught.
@@ -174,7 +172,7 @@ class PreemptionWatch {
   PreemptionWatch(const PreemptionWatch&) = delete;
   PreemptionWatch& operator=(const PreemptionWatch&) = delete;
 
-  /// A notice that came in another way.
+  /// Gives a notice that came in another way.
   void notify();
 
   class Impl;
@@ -183,11 +181,11 @@ class PreemptionWatch {
   std::unique_ptr<Impl> impl_;
 };
 
-/// True in all processes at the same step, once, after one of them has had a notice: the first that none has asked
-/// about before all have learned of it. There all can save what they have. Steps grow from call to call, and are the
-/// same in all processes; each asks at each step. Waits while processes agree on the step. False in a process that is
-/// alone and has no PreemptionWatch. Throws InvalidState if others have none, DeadlineExceeded, naming them, if
-/// processes do not answer within a minute, and as distributed::Client.
+/// After a notice in any process, returns true once, at the same step in all: the first step that no process had
+/// reached when all had learned of it. All can save their state there. Call it at every step, with increasing steps
+/// that are equal in all processes. It waits while the processes agree on the step. Returns false in a process that is
+/// alone and has no PreemptionWatch; throws InvalidState in one of several that has none. Throws DeadlineExceeded,
+/// naming them, if processes do not answer within a minute, and as distributed::Client.
 bool reached_preemption_sync_point(std::int64_t step, SourceLocation where = SourceLocation::current());
 
 }  // namespace multihost

@@ -49,9 +49,9 @@ class PartitionEntry {
 /// "'x'", "('x', 'y')", "None", "UNCONSTRAINED".
 std::string to_string(const PartitionEntry& entry);
 
-/// At the end of a spec: unreduced("x", "y"), the axes over which the array is still to be summed, so that devices hold
-/// summands along them; reduced("x"), those over which it is the same everywhere, and its cotangent such a sum; or
-/// both, unreduced("x") + reduced("y").
+/// What may stand at the end of a spec: unreduced("x", "y"), the axes over which the array is still to be summed, so
+/// that devices along them hold summands; reduced("x"), those over which it is the same everywhere, and its cotangent
+/// such an unfinished sum; or both, unreduced("x") + reduced("y").
 class SummedAxes {
  public:
   const std::vector<std::string>& unreduced() const { return unreduced_; }
@@ -63,7 +63,7 @@ class SummedAxes {
   }
 
  private:
-  // Not made of a list alone, which in a spec is an entry.
+  // There is no constructor from a list alone, as in a spec a list is an entry.
   struct Key {};
   SummedAxes(Key, std::vector<std::string> unreduced, std::vector<std::string> reduced)
       : unreduced_(std::move(unreduced)), reduced_(std::move(reduced)) {}
@@ -99,8 +99,8 @@ class PartitionSpec {
   const std::vector<PartitionEntry>& entries() const { return entries_; }
   /// The axes over which the array is still to be summed: sorted, each once.
   const std::vector<std::string>& unreduced() const { return unreduced_; }
-  /// The axes over which the array is the same, and its cotangent may be a sum to be finished: sorted, each once. Where
-  /// that is finished the compiler decides, so that they say nothing of where the array lies.
+  /// The axes over which the array is the same, and over which its cotangent may be an unfinished sum: sorted, each
+  /// once. The compiler decides where that sum is finished, so these axes do not affect placement.
   const std::vector<std::string>& reduced() const { return reduced_; }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

@@ -52,9 +52,9 @@ struct NamedShardingOptions {
 /// The array split over the axes of a mesh as a partition spec says; replicated over the axes it does not name.
 class NamedSharding {
  public:
-  /// Throws InvalidArgument if the mesh is empty, or the spec names an axis that the mesh has not or, for one
-  /// dimension, an Explicit axis after one that is not, or if it is unreduced over an axis that is not Explicit or
-  /// splits a dimension, and DuplicateSpecError if it names one twice for dimensions.
+  /// Throws InvalidArgument for an empty mesh, for an axis that the mesh lacks, for an Explicit axis after one of
+  /// another kind in one dimension, and for an unreduced axis that is not Explicit or also splits a dimension;
+  /// DuplicateSpecError if the dimensions name one axis twice.
   NamedSharding(Mesh mesh, PartitionSpec spec, NamedShardingOptions options = {},
                 std::source_location where = std::source_location::current());
   /// Over the mesh of set_mesh. Throws InvalidState if there is none.
@@ -62,14 +62,14 @@ class NamedSharding {
   const Mesh& mesh() const { return mesh_; }
   const PartitionSpec& spec() const { return spec_; }
   MemoryKind memory_kind() const { return memory_kind_; }
-  /// Whether it is over an AbstractMesh without axes, as the type of an array is where no Explicit axes split it: a
-  /// wish for that is none.
+  /// Whether this is over an AbstractMesh without axes. The type of an array that no Explicit axes split has such a
+  /// sharding; to request it is to request nothing.
   bool says_nothing() const;
   NamedSharding with_memory_kind(MemoryKind kind) const;
   NamedSharding with_spec(PartitionSpec spec, std::source_location where = std::source_location::current()) const;
   friend bool operator==(const NamedSharding&, const NamedSharding&) = default;
 
-  // What every sharding answers; see Sharding.
+  // Members that every sharding has; see Sharding.
   std::set<Device> device_set() const;
   Shape shard_shape(const Shape& global, std::source_location where = std::source_location::current()) const;
   std::vector<std::pair<Device, ShardIndex>> devices_indices_map(
@@ -82,10 +82,10 @@ class NamedSharding {
   MemoryKind memory_kind_;
 };
 
-/// How Explicit axes shall split the result of a function, if that is said: see matmul.
+/// The sharding that is requested for the result of a function along Explicit axes, if there is a request: see matmul.
 struct OutSharding : std::optional<NamedSharding> {
   OutSharding() = default;
-  /// Nothing, if the sharding says nothing.
+  /// Empty if the sharding says nothing: see NamedSharding::says_nothing.
   OutSharding(NamedSharding sharding) {
     if (!sharding.says_nothing()) emplace(std::move(sharding));
   }
@@ -110,7 +110,7 @@ class Sharding {
   /// devices_indices_map does.
   std::vector<Device> device_list() const;
   std::set<Device> device_set() const;
-  /// Whether it is over an abstract mesh.
+  /// Whether this is over an abstract mesh.
   bool is_abstract() const { return named() != nullptr && named()->mesh().is_abstract(); }
   MemoryKind memory_kind() const;
   Sharding with_memory_kind(MemoryKind kind) const;
@@ -124,14 +124,15 @@ class Sharding {
                         std::source_location where = std::source_location::current()) const;
   /// Shape of one shard. Throws as check_compatible.
   Shape shard_shape(const Shape& global, std::source_location where = std::source_location::current()) const;
-  /// The index of every device's shard, in the order of device_list(). Of an unreduced array devices hold summands of
-  /// what is there. Throws as check_compatible.
+  /// The index of every device's shard, in the order of device_list(). Devices of an unreduced array hold summands of
+  /// the elements at that index. Throws as check_compatible.
   std::vector<std::pair<Device, ShardIndex>> devices_indices_map(
       const Shape& global, std::source_location where = std::source_location::current()) const;
   /// Every device holds the whole array, and not just a summand of it.
   bool is_fully_replicated() const;
-  /// Places every array of this rank alike: the same memory kind, and on each device, in the same order, the same
-  /// index. Abstract meshes with the same axes count as having the same devices.
+  /// Whether both place every array of this rank in the same way: in the same memory kind, with the same index on each
+  /// device, in the same order, and unreduced over the same axes. Abstract meshes with equal axes count as having the
+  /// same devices.
   bool is_equivalent_to(const Sharding& other, std::size_t rank) const;
 
   std::size_t hash() const;

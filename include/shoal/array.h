@@ -35,15 +35,15 @@ struct ArrayImpl;
 struct Access;
 }  // namespace detail
 
-/// What is known of an array that does not exist: its type and, perhaps, where it would lie. It stands for an array in
-/// the arguments of lower() and eval_shape(), also inside trees.
+/// The type of an array that does not exist and, perhaps, its sharding. It stands for an array in the arguments of
+/// lower() and eval_shape(), also inside trees.
 struct ShapeDtypeStruct {
   Shape shape;
   Dtype dtype = float32;
   std::optional<Sharding> sharding = {};
   bool weak_type = false;
 
-  /// That of an array, which may be a tracer.
+  /// The type of an array, which may be a tracer.
   static ShapeDtypeStruct like(const Array& array);
   friend bool operator==(const ShapeDtypeStruct&, const ShapeDtypeStruct&) = default;
 };
@@ -72,7 +72,7 @@ class Axes {
 
 struct ReduceOptions;
 
-/// A position, or `none`: where the dimension begins or ends.
+/// A position, or `none` for the beginning or the end of the dimension.
 struct Bound : std::optional<std::int64_t> {
   using std::optional<std::int64_t>::optional;
   Bound(None) {}
@@ -118,22 +118,22 @@ class Array {
   bool weak_type() const;
   /// Bytes of all elements.
   std::int64_t nbytes() const;
-  /// Where the array lies. Throws InvalidState for a tracer, whose place the compiler chooses.
+  /// The sharding of the array. Throws InvalidState for a tracer, whose sharding the compiler chooses.
   Sharding sharding(SourceLocation where = SourceLocation::current()) const;
   std::set<Device> devices(SourceLocation where = SourceLocation::current()) const;
   /// Whether computations must run where the array lies. Arrays are committed by device_put and by computing from
-  /// committed ones; others move to their partners.
+  /// committed ones; uncommitted arrays move to the arrays that they are computed with.
   bool committed() const;
   bool is_fully_replicated(SourceLocation where = SourceLocation::current()) const;
-  /// Whether it lies on devices of this process alone.
+  /// Whether all of its devices belong to this process.
   bool is_fully_addressable(SourceLocation where = SourceLocation::current()) const;
   /// The shards on the devices of this process, in mesh order. Shards that hold the same data share it.
   std::vector<Shard> addressable_shards(SourceLocation where = SourceLocation::current()) const;
-  /// The shards on all its devices, in mesh order: those of this process have data.
+  /// The shards on all of its devices, in mesh order; only those of this process have data.
   std::vector<Shard> global_shards(SourceLocation where = SourceLocation::current()) const;
   /// The data of the shard with this position in addressable_shards. Throws OutOfRange if there is none.
   Array addressable_data(std::int64_t index, SourceLocation where = SourceLocation::current()) const;
-  /// Bytes on all devices together, each with a shard of its own.
+  /// Bytes of the shards of all devices together, in which replicas count.
   std::int64_t on_device_size_in_bytes(SourceLocation where = SourceLocation::current()) const;
   bool is_tracer() const;
   explicit operator bool() const;  ///< The truth of a concrete scalar. Throws InvalidState for a tracer under jit.
@@ -142,12 +142,12 @@ class Array {
   /// Waits for the value; rethrows the error of its computation.
   const Array& block_until_ready() const;
   bool is_ready() const;
-  /// Gives up the elements. Computations that were launched before still get them, and so does every other array that
+  /// Deletes the elements. Computations that were launched before still get them, and so does every other array that
   /// shares their memory. Deleting again does nothing. Throws InvalidState for a tracer.
   void delete_(SourceLocation where = SourceLocation::current()) const;
   /// Whether the array was deleted or donated; false for a tracer.
   bool is_deleted() const;
-  /// The same array in memory of its own.
+  /// A copy of the array in memory of its own.
   Array copy(SourceLocation where = SourceLocation::current()) const;
   /// All elements, row-major. E must be the type of the dtype: dtype_of<E>() == dtype().
   template <Element E>
@@ -200,10 +200,10 @@ class Array {
 
   /// Indexing as in NumPy: x[i], x[range(2, 4)], x[{1, range(2, 4), ellipsis, newaxis}], x[positions], x[x > 0].
   ///
-  /// Negative positions count from the end. Arrays of integers broadcast together, and their dimensions stand where
-  /// the first of them does, or in front if ranges or new axes separate them. An array of bool counts as the arrays of
-  /// the positions where it holds, so that the shape depends on its values; a traced one throws InvalidState.
-  /// Throws OutOfRange for a C++ number outside the array; an array's elements there are taken to the nearest position.
+  /// Negative positions count from the end. Arrays of integers broadcast together, and their dimensions stand where the
+  /// first of these arrays does, or in front if ranges or new axes separate them. An array of bool counts as the arrays
+  /// of the positions where it is true, so that the shape depends on its values; a traced one throws InvalidState.
+  /// Throws OutOfRange for a C++ number outside the array; positions in arrays are moved to the nearest one inside.
   Array operator[](const IndexEntry& index) const;
   Array operator[](std::initializer_list<IndexEntry> index) const;
 
@@ -234,7 +234,7 @@ class IndexEntry {
   IndexEntry(Range range, SourceLocation where = SourceLocation::current()) : value_(range), where_(where) {}
   IndexEntry(Ellipsis all, SourceLocation where = SourceLocation::current()) : value_(all), where_(where) {}
   IndexEntry(NewAxis axis, SourceLocation where = SourceLocation::current()) : value_(axis), where_(where) {}
-  /// Of integers or bool.
+  /// Positions given by an array of integers or bool.
   IndexEntry(const Array& positions, SourceLocation where = SourceLocation::current())
       : value_(positions), where_(where) {}
 
@@ -276,7 +276,7 @@ struct ReduceOptions {
   Axes axis = {};                     ///< Dimensions to reduce, from the end if negative; all when not given.
   bool keepdims = false;              ///< Reduced dimensions stay, with extent 1.
   std::optional<Array> where = {};    ///< Which elements count; broadcasts against the operand. Default: all.
-  std::optional<Array> initial = {};  ///< A scalar that is reduced along; max and min of nothing need it.
+  std::optional<Array> initial = {};  ///< A scalar that is reduced, too; max and min of no elements need it.
 };
 
 /// A shard of an array on one device.
@@ -341,8 +341,8 @@ class Operands {
   SourceLocation where_;
 };
 
-/// What becomes of the elements of an index array that lie outside the array. In all modes but kWrap negative ones
-/// first count from the end.
+/// How positions of an index array that lie outside the array are handled. Except with kWrap, negative positions first
+/// count from the end.
 enum class IndexMode : std::uint8_t {
   kClip,          ///< The nearest position is taken.
   kFill,          ///< Reading gives a fill value; writing drops the update.
@@ -354,24 +354,24 @@ struct GetOptions {
   IndexMode mode = IndexMode::kClip;
   /// For kFill. Default: NaN, the least signed or greatest unsigned integer, true.
   std::optional<Operand> fill_value = {};
-  /// How Explicit axes split the part, where the positions address a dimension that they split.
+  /// The sharding of the part along Explicit axes, where positions address a dimension that these split.
   OutSharding out_sharding = {};
   bool wrap_negative_indices = true;  ///< Whether negative positions of arrays count from the end.
 };
 
 struct UpdateOptions {
   IndexMode mode = IndexMode::kDrop;
-  /// How Explicit axes split the array then, where they split positions or values in a way that leaves it open.
+  /// The sharding of the result along Explicit axes, where that of the positions or values leaves it open.
   OutSharding out_sharding = {};
-  bool wrap_negative_indices = true;  ///< As of GetOptions.
+  bool wrap_negative_indices = true;  ///< As in GetOptions.
 };
 
 /// The part of an array at an index: x.at(i, j). An update returns a copy of the array with this part replaced, in the
-/// array's own dtype and, if it lies on several devices, on these as before.
+/// array's own dtype and, if it lies on several devices, with its sharding.
 ///
 /// Values broadcast to the shape of the part. Throws InvalidArgument if they do not, and TypeMismatch if the array's
 /// dtype cannot hold theirs. Where an index names an element several times, set keeps the last value in row-major order
-/// of the index, and the others combine all values.
+/// of the index, and the other updates combine all values.
 class IndexUpdate {
  public:
   IndexUpdate(Array array, std::vector<IndexEntry> index, SourceLocation where)
@@ -412,8 +412,8 @@ struct DevicePutOptions {
   bool may_alias = true;  ///< Where nothing has to move, the result may share the memory of x.
 };
 
-/// The array moved to a sharding or device, and committed to it. Under jit it becomes part of the program, and options
-/// mean nothing. Throws InvalidArgument or IndivisibleError if the sharding cannot hold the array.
+/// The array moved to a sharding or device, and committed to it. Under jit the move becomes part of the program, and
+/// options are ignored. Throws InvalidArgument or IndivisibleError if the sharding cannot hold the array.
 Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOptions& options = {});
 Array device_put(const Operand& x, const Device& device, const DevicePutOptions& options = {});
 Array device_put(const Operand& x);  ///< To the default device, uncommitted.

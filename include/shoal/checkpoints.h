@@ -10,10 +10,10 @@
 //   }
 //   manager.wait();
 //
-// A checkpoint is a folder "step_00000100" with one safetensors file per process and an index.json. It has that name
-// only once all processes have written and synced everything, so that what has the name is whole.
-// In a job of several processes all of them call these functions in the same order, and the folder is one that all see.
-// What lies on devices of one process alone is taken to be the same in all.
+// A checkpoint is a folder "step_00000100" with one safetensors file per process and an index.json. It gets that name
+// only once all processes have written and synced everything, so that a folder with such a name is complete. In a job
+// of several processes all of them call these functions in the same order, and the folder is one that all see. Arrays
+// on devices of one process alone are assumed to be the same in all processes.
 #pragma once
 
 #include <chrono>
@@ -37,24 +37,25 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-/// What becomes of a save that is due while another is being written.
+/// What happens to a save while another one is being written.
 enum class WhenBusy : std::uint8_t {
   kWait,  ///< It waits until that is done.
   kSkip,  ///< It is left out.
 };
 
 struct ManagerOptions {
-  /// How many checkpoints stay: when one more is complete, the oldest goes. Default: all.
+  /// How many checkpoints are kept. When one more is complete, those of the lowest steps are removed, but never the one
+  /// that was just written. Default: all.
   std::optional<std::int64_t> keep_last = {};
   WhenBusy when_busy = WhenBusy::kWait;
-  /// Whether a save may take the place of a checkpoint of the same step. The old one stays until the new one is whole.
+  /// Whether a save may replace a checkpoint of the same step. The old one stays until the new one is complete.
   bool overwrite = false;
-  /// How long processes wait for each other while one is written.
+  /// How long processes wait for each other while a checkpoint is written.
   std::chrono::milliseconds timeout = std::chrono::hours(1);
 };
 
 struct SaveOptions {
-  /// What else belongs to the state, as JSON: where the data stands, names, plain numbers.
+  /// The rest of the state, as JSON: the position in the data, names, plain numbers.
   std::string metadata = "{}";
 };
 
@@ -66,12 +67,12 @@ struct RestoreOptions {
 
 /// An array of a checkpoint or of a safetensors file.
 struct StoredArrayInfo {
-  std::string path;  ///< In its tree, as "['layers'][0].w"; its name in a file of other tools.
+  std::string path;  ///< In its tree, as "['layers'][0].w"; in a file of other tools, its name.
   Dtype dtype = float32;
   Shape shape;
   std::int64_t bytes = 0;
-  std::string sharding = {};  ///< How it lay, as JSON; empty if nothing is known.
-  std::int64_t boxes = 0;     ///< The parts in which it is stored.
+  std::string sharding = {};  ///< Its sharding when it was saved, as JSON; empty if that is not known.
+  std::int64_t boxes = 0;     ///< The number of parts in which it is stored.
 };
 
 struct CheckpointInfo {
@@ -101,8 +102,8 @@ Tree restored(const Tree& like, F&& restore) {
 
 }  // namespace detail
 
-/// The checkpoints of one folder, which is made if it is not there. Functions may be called by one thread at a time.
-/// When it goes it waits for what is being written; an error that nobody has got yet becomes a warning.
+/// The checkpoints of one folder, which is made if it does not exist. Functions may be called by one thread at a time.
+/// The destructor waits for what is being written; an error that nothing has thrown yet becomes a warning.
 class Manager {
  public:
   /// Throws InvalidArgument for keep_last < 1.
@@ -112,15 +113,15 @@ class Manager {
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
-  /// Saves the arrays of a tree as the checkpoint of this step, in the background: what it holds is what they are now,
-  /// also where a later call deletes them or is given them to use up. Waits only for a save before it that is not done
-  /// (WhenBusy), or where holding the arrays could exceed the memory limit, which a warning tells. False if it was left
-  /// out.
+  /// Saves the arrays of a tree as the checkpoint of this step, in the background, with their present elements, even if
+  /// a later call deletes them or has them donated. Waits only for an earlier save that is not done (WhenBusy), or if
+  /// holding the arrays could exceed the memory limit, of which it warns. Returns false if the save was left out.
   ///
-  /// Throws what made an earlier save fail, if nobody has got that yet, and then does not save; InvalidArgument for a
-  /// negative step, for a step that has a checkpoint already, unless that may be overwritten, for metadata that is no
-  /// JSON, for two arrays with one path, and for an array that is still to be summed over devices (unreduced); and
-  /// InvalidState for arrays without elements: tracers, types, deleted ones.
+  /// Throws the error of an earlier save, if nothing has thrown it yet, and then does not save; InvalidArgument for a
+  /// negative step, for metadata that is not JSON, and for an array that is still to be summed over devices
+  /// (unreduced); and InvalidState for arrays without elements: tracers, types, deleted ones. What is found while
+  /// writing is thrown by a later call: InvalidArgument for a step that has a checkpoint already, unless `overwrite` is
+  /// set, and for two arrays with one path.
   template <class Tree>
   bool save(std::int64_t step, const Tree& tree, const SaveOptions& options = {},
             SourceLocation where = SourceLocation::current()) {
@@ -129,10 +130,10 @@ class Manager {
     return save_leaves(step, std::move(leaves), std::move(def), options, where);
   }
 
-  /// The tree of a checkpoint, with arrays that lie as those of `like` do: on other devices, meshes and numbers of
-  /// processes than those that saved it, if need be. Types without elements (ShapeDtypeStruct) stand for arrays; those
-  /// without a sharding come to the default device. Each process reads what its devices hold, and checks what it reads.
-  /// Waits for a save that is being written.
+  /// The tree of a checkpoint, with arrays placed like those of `like`: if need be, on other devices, meshes and
+  /// numbers of processes than those that saved it. Types without elements (ShapeDtypeStruct) can stand for arrays;
+  /// those without a sharding go to the default device. Each process reads what its devices hold, and verifies what it
+  /// reads. Waits for a save that is being written.
   ///
   /// Throws CheckpointError if there is no such checkpoint, or if it is damaged, naming array and file;
   /// InvalidArgument, naming the path, where shapes differ, or the trees do; TypeMismatch where dtypes do. In a job all
@@ -146,12 +147,12 @@ class Manager {
 
   /// The steps that have a checkpoint, ascending. Waits as restore() does.
   std::vector<std::int64_t> all_steps(SourceLocation where = SourceLocation::current());
-  /// The last of these.
+  /// The highest step that has a checkpoint; nullopt if there is none. Waits as restore() does.
   std::optional<std::int64_t> latest_step(SourceLocation where = SourceLocation::current());
   /// The metadata of a checkpoint, or of the latest. Throws CheckpointError if there is none.
   std::string metadata(std::optional<std::int64_t> step = {}, SourceLocation where = SourceLocation::current());
 
-  /// Returns when what was saved is complete and on disk. Throws what made it fail.
+  /// Returns when everything that was saved is complete and on disk. Throws the error that made a save fail.
   void wait(SourceLocation where = SourceLocation::current());
 
   const std::filesystem::path& directory() const;
@@ -185,7 +186,7 @@ Tree restore(const std::filesystem::path& directory, const Tree& like, const Res
   });
 }
 
-// ---- What is in a folder. These look for themselves, without the other processes of a job.
+// ---- The contents of a folder. These functions look for themselves, without the other processes of a job.
 
 /// The steps that have a checkpoint in this folder, ascending; none if there is no such folder.
 std::vector<std::int64_t> steps(const std::filesystem::path& directory,
@@ -227,15 +228,15 @@ void save_safetensors(const std::filesystem::path& file, const std::map<std::str
 std::vector<StoredArrayInfo> describe_safetensors(const std::filesystem::path& path,
                                                   SourceLocation where = SourceLocation::current());
 
-/// All arrays of these, whole, on the default device, by name. Throws CheckpointError for what is no such file, and
-/// Unsupported, naming the array, for dtypes that Shoal has not (f8, f4).
+/// All arrays of such files, whole, on the default device, by name. Throws CheckpointError for other files, and
+/// Unsupported, naming the array, for dtypes that Shoal does not have (f8, f4).
 std::map<std::string, Array> load_safetensors(const std::filesystem::path& path,
                                               SourceLocation where = SourceLocation::current());
 
 struct LoadOptions {
   /// The names of arrays in the file, by the paths of the tree; for others the name is dotted_name of the path.
   std::map<std::string, std::string> names = {};
-  /// Whether the file may have arrays that the tree has not.
+  /// Whether the file may have arrays that the tree lacks.
   bool partial = false;
 };
 
@@ -244,7 +245,7 @@ std::vector<Array> load_leaves(const std::filesystem::path& path, const std::vec
                                const LoadOptions& options, SourceLocation where);
 }  // namespace detail
 
-/// The arrays of these as a tree, which lie as those of `like` do; see Manager::restore. Each process reads what its
+/// The arrays of such files as a tree, placed like those of `like`; see Manager::restore. Each process reads what its
 /// devices hold.
 template <class Tree>
 Tree load_safetensors(const std::filesystem::path& path, const Tree& like, const LoadOptions& options = {},

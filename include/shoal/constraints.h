@@ -1,4 +1,4 @@
-// Where values of a program lie, said of whole trees and of values that belong together.
+// Constraints on the shardings of values in a program, for whole trees and for values that belong together.
 #pragma once
 
 #include <concepts>
@@ -15,14 +15,15 @@ namespace shoal {
 namespace detail {
 std::vector<Array> constrain_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
                                     const ShardingTree& shardings, SourceLocation where);
-/// The lists with their first arrays alike, their second, and so on. All lists have the tree `trees[0]`.
+/// The lists, with their first arrays constrained to one sharding, and so their second, and so on. All have the tree
+/// `trees[0]`.
 std::vector<std::vector<Array>> alike_leaves(const std::vector<std::vector<Array>>& lists,
                                              const std::vector<TreeDef>& trees, SourceLocation where);
 }  // namespace detail
 
 /// The tree with all arrays constrained, as with_sharding_constraint constrains one: to one sharding for all, or to
-/// those of a prefix of the tree. None leaves an array to the compiler. Throws as with_sharding_constraint, and
-/// InvalidArgument if it is no prefix or a sharding names a single device.
+/// those of a prefix of the tree. nullopt leaves an array to the compiler. Throws as with_sharding_constraint, and
+/// InvalidArgument if the shardings are not a prefix, or if one names a single device.
 template <class Tree>
 requires(!std::convertible_to<const Tree&, Operand>) Tree
     with_sharding_constraint(const Tree& tree, const ShardingTree& shardings,
@@ -34,9 +35,10 @@ requires(!std::convertible_to<const Tree&, Operand>) Tree
   return constrained;
 }
 
-/// x and y, each array of which shall lie as its partner: where one of the two is known to lie, the other follows, be
-/// they arguments, results or values between, before or after in the program. Dtypes may differ. Throws TypeMismatch
-/// for trees of different structure and InvalidArgument for partners of different shapes.
+/// x and y, with the constraint that each array of x has the sharding of its partner in y: if one sharding is known,
+/// the other follows, whether the array is an argument, a result or an intermediate value, before or after this in the
+/// program. Dtypes may differ. Throws TypeMismatch for trees of different structure and InvalidArgument for partners of
+/// different shapes.
 template <class Tree>
 std::pair<Tree, Tree> shard_alike(const Tree& x, const Tree& y, SourceLocation where = SourceLocation::current()) {
   std::vector<TreeDef> defs(2);
@@ -48,7 +50,8 @@ std::pair<Tree, Tree> shard_alike(const Tree& x, const Tree& y, SourceLocation w
   return result;
 }
 
-/// The tree, all arrays of which shall lie as one another. They must be of one shape: InvalidArgument if not.
+/// The tree, with the constraint that all its arrays have one sharding. Throws InvalidArgument unless their shapes are
+/// equal.
 template <class Tree>
 Tree shard_alike(const Tree& tree, SourceLocation where = SourceLocation::current()) {
   std::vector<std::vector<Array>> lists;

@@ -1,5 +1,5 @@
-// Convolutions. Batches, features and dimensions along which the window is one element wide stay where they are; sums
-// over split features become a reduction; dimensions along which the window moves are made whole.
+// Convolutions. Batches, features and dimensions along which the window is one element wide stay split as they are;
+// sums over split features become a reduction; dimensions along which the window moves are made whole.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace shoal {
 
 namespace lax {
 
-/// What surrounds an array where a window moves over it: how much before and after each dimension, where negative
-/// numbers cut off; or "VALID": nothing; "SAME": as much as gives one place of the window for each stride, the smaller
-/// half before; "SAME_LOWER": the greater half before.
+/// Padding of an array over which a window moves: the number of elements before and after each dimension (negative:
+/// removed); or "VALID": none; "SAME": so much that the output extent is ceil(extent / stride), with the smaller half
+/// before; "SAME_LOWER": the same with the greater half before.
 class WindowPadding {
  public:
   using Pair = std::pair<std::int64_t, std::int64_t>;
@@ -33,8 +33,8 @@ class WindowPadding {
   std::variant<std::string, std::vector<Pair>> value_;
 };
 
-/// What the dimensions are: N batches, C features, I and O features of the operand and of the result, and the same
-/// letters or digits of one's own for the dimensions along which the window moves: {"NHWC", "HWIO", "NHWC"}.
+/// The meaning of the dimensions: N batches, C features, I and O features of the operand and of the result, and other
+/// letters or digits, the same in all three, for the dimensions along which the window moves: {"NHWC", "HWIO", "NHWC"}.
 struct ConvDimensionNumbers {
   std::string lhs_spec;
   std::string rhs_spec;
@@ -43,18 +43,18 @@ struct ConvDimensionNumbers {
 
 struct ConvOptions {
   Dims lhs_dilation = {};  ///< One more than the number of zeros between the elements of lhs; default: 1.
-  Dims rhs_dilation = {};  ///< The same of rhs.
+  Dims rhs_dilation = {};  ///< The same for rhs.
   /// Default: batches, features, then the others in lhs and in the result; O, I, then the others in rhs.
   std::optional<ConvDimensionNumbers> dimension_numbers = {};
-  std::int64_t feature_group_count = 1;  ///< Features are in groups of their own.
-  std::int64_t batch_group_count = 1;    ///< Batches are in groups; each makes its part of the result's features.
-  /// What products are added in, and the result's dtype; as in dot_general.
+  std::int64_t feature_group_count = 1;  ///< The number of groups of features that are convolved separately.
+  std::int64_t batch_group_count = 1;    ///< Groups of batches; each makes its part of the result's features.
+  /// The dtype in which products are added, and that of the result; as in dot_general.
   std::optional<Dtype> preferred_element_type = {};
 };
 
-/// For each place of the window rhs the sum of its products with the elements of lhs, over input features and window.
-/// The window is not reversed. Operands have one dtype. Throws InvalidArgument for ranks, extents, groups and dimension
-/// numbers that do not fit, and TypeMismatch for dtypes that do not.
+/// For each position of the window rhs, the sum of its products with the elements of lhs, over input features and
+/// window. The window is not reversed. Operands have one dtype. Throws InvalidArgument for ranks, extents, groups and
+/// dimension numbers that do not fit, and TypeMismatch for dtypes that do not.
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
                            const WindowPadding& padding, const ConvOptions& options = {});
 Array conv(const Operand& lhs, const Operand& rhs, const Dims& window_strides, const WindowPadding& padding);
@@ -65,21 +65,22 @@ struct ConvTransposeOptions {
   Dims rhs_dilation = {};
   /// Default: {"NHWC", "HWIO", "NHWC"}, with as many dimensions between as there are.
   std::optional<ConvDimensionNumbers> dimension_numbers = {};
-  bool transpose_kernel = false;  ///< Reverse the window and exchange its features: what a convolution is undone by.
+  bool transpose_kernel = false;  ///< Reverse the window and exchange its features, as a transpose does.
   std::optional<Dtype> preferred_element_type = {};
 };
-/// A convolution of lhs with strides - 1 zeros between its elements: "SAME" makes the result `strides` times as large,
-/// "VALID" as large as makes a convolution by these strides give lhs again. Pairs are those of that convolution.
+/// A convolution of lhs with strides - 1 zeros between its elements. "SAME" makes the result `strides` times as large;
+/// "VALID" so large that a convolution by these strides would give the extents of lhs again. Pairs are the padding of
+/// lhs with these zeros.
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides, const WindowPadding& padding,
                      const ConvTransposeOptions& options = {});
 
 }  // namespace lax
 
-/// The convolution of two vectors, floats at least: "full", "same": as many elements as the longer one, "valid":
-/// without those at the ends, where one is shorter. Throws InvalidArgument for other ranks, modes and for vectors
-/// without elements.
+/// The convolution of two vectors, as floats at least. Modes are "full"; "same": as many elements as the longer vector;
+/// "valid": only where the shorter one lies inside the longer. Throws InvalidArgument for other ranks and modes, and
+/// for vectors without elements.
 Array convolve(const Operand& a, const Operand& v, const std::string& mode = "full");
-/// The sums of products of a with v, conjugated, moved along it.
+/// The sums of products of a with the conjugate of v, which moves along it.
 Array correlate(const Operand& a, const Operand& v, const std::string& mode = "valid");
 
 }  // namespace shoal

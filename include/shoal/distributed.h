@@ -43,8 +43,9 @@ struct InitializeOptions {
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
   /// How long shutdown() waits for the others; default 300 s. SHOAL_SHUTDOWN_TIMEOUT, in seconds.
   std::optional<std::chrono::milliseconds> shutdown_timeout = {};
-  /// Joins without a secret if neither the user nor the launcher provides one; set it in all processes. Anyone who can
-  /// reach the coordinator can then join the job and harm it. Default: no. SHOAL_INSECURE, 1 or 0.
+  /// Joins without a secret if neither the variables nor the launcher provide one, and does not look into ~/.shoal; set
+  /// it in all processes. Anyone who can reach the coordinator can then join the job and harm it. Default: no.
+  /// SHOAL_INSECURE, 1 or 0.
   std::optional<bool> insecure = {};
 };
 

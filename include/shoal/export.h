@@ -33,18 +33,18 @@ struct ExportedFacts {
   TreeDef out_tree;
   std::vector<Array> in_types;   ///< Types alone, as arrays without elements.
   std::vector<Array> out_types;  ///< The same.
-  /// Over abstract meshes; nothing where none is said.
+  /// Over abstract meshes; nullopt where no sharding was given.
   std::vector<std::optional<Sharding>> in_shardings;
   std::vector<std::optional<Sharding>> out_shardings;
   std::int64_t num_devices = 1;
   bool has_rules = false;  ///< Whether functions with derivatives or batching rules of their own are called in it.
-  std::string note;        ///< Whatever whoever stored it wanted to go along.
+  std::string note;        ///< A free-form note that was stored with the function.
 };
 
 /// Throws Unsupported for a function that calls functions of this process, and InvalidArgument for shardings over
 /// meshes of different sizes.
 std::shared_ptr<const ExportedImpl> export_lowered(const LoweredImpl& lowered, SourceLocation where);
-/// Throws InvalidArgument for bytes that are no such function, that are damaged, or of another version of Shoal.
+/// Throws InvalidArgument for bytes that are not such a function, are damaged, or come from another version of Shoal.
 std::shared_ptr<const ExportedImpl> load_exported(std::string_view bytes, SourceLocation where);
 std::string serialize_exported(const ExportedImpl& exported, std::string_view note, SourceLocation where);
 const ExportedFacts& facts_of(const ExportedImpl& exported);
@@ -57,10 +57,10 @@ std::vector<Array> call_exported(const ExportedImpl& exported, const CallArgumen
 }  // namespace detail
 
 /// An exported function. It is called with arguments of the trees, shapes and dtypes that it was exported for,
-/// anywhere: eagerly, in jit, and in functions that are differentiated or mapped. Captured arrays go along with it.
+/// anywhere: outside jit, in jit, and in functions that are differentiated or mapped. Captured arrays are part of it.
 ///
-/// Where it, or its arguments, were sharded over a mesh, calls need as many devices as that has: those that their
-/// arguments lie on, or that whatever calls it runs on. Functions of one device run on any number.
+/// If it or its arguments were sharded over a mesh, calls need as many devices as the mesh has: those of their
+/// arguments, or those on which the calling function runs. Functions of one device run on any number.
 ///
 /// Calls throw InvalidArgument for other shapes and dtypes, and for another number of devices; TypeMismatch for other
 /// trees.
@@ -75,13 +75,13 @@ class Exported : public detail::Callable<Exported<R, P>, P> {
   /// The types of the leaves of arguments and results, as arrays without elements.
   const std::vector<Array>& in_types() const { return detail::facts_of(*impl_).in_types; }
   const std::vector<Array>& out_types() const { return detail::facts_of(*impl_).out_types; }
-  /// How many devices calls need; 1: any number.
+  /// The number of devices that calls need; 1: any number.
   std::int64_t num_devices() const { return detail::facts_of(*impl_).num_devices; }
   /// The graph.
   std::string as_text() const { return detail::exported_text(*impl_); }
-  /// The function as bytes, for deserialize_exported in this process or another. Derivatives and batching rules that
-  /// functions called in it have of their own (custom_jvp and the like) stay behind: what is loaded is differentiated
-  /// as what they compute. Throws InvalidArgument if a captured array is unreduced.
+  /// The function as bytes, for deserialize_exported in this process or another. The rules of functions called in it
+  /// that have their own derivatives or batching (custom_jvp and the like) are not stored: the loaded function is
+  /// differentiated like the operations that they consist of. Throws InvalidArgument if a captured array is unreduced.
   std::string serialize(SourceLocation where = SourceLocation::current()) const {
     return detail::serialize_exported(*impl_, {}, where);
   }
@@ -99,9 +99,9 @@ class Exported : public detail::Callable<Exported<R, P>, P> {
   std::shared_ptr<const detail::ExportedImpl> impl_;
 };
 
-/// f as it is traced for arguments like these; types can stand for arrays: see ShapeDtypeStruct. Of `options` the name
-/// and the shardings count. Throws Unsupported if f calls functions of this process while it runs: callbacks, and ops
-/// of users with kernels of their own.
+/// f, traced for arguments like these; types can stand for arrays: see ShapeDtypeStruct. Of `options` only the name and
+/// the shardings are used. Throws Unsupported if f calls functions of this process while it runs: callbacks, and ops of
+/// users with kernels of their own.
 template <class F, class... Args>
 auto export_function(const F& f, const JitOptions& options, const Args&... args) {
   const SourceLocation where;
@@ -113,9 +113,9 @@ auto export_function(const F& f, const JitOptions& options, const Args&... args)
       detail::export_lowered(*lowered, where));
 }
 
-/// The function that serialize() stored. `Function` is its type, as Array(Array, Params); static arguments count for
-/// nothing in it. Throws InvalidArgument for bytes that are none, that are damaged or cut off, or that another version
-/// of Shoal stored; TypeMismatch if the result type cannot hold the results.
+/// The function that serialize() stored. `Function` is its type, as Array(Array, Params), in which static arguments are
+/// ignored. Throws InvalidArgument for bytes that are not such a function, that are damaged or cut off, or that another
+/// version of Shoal stored; TypeMismatch if the result type cannot hold the results.
 template <class Function>
 auto deserialize_exported(std::string_view bytes, SourceLocation where = SourceLocation::current()) {
   using R = typename detail::Signature<Function>::Result;

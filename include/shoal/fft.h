@@ -1,9 +1,9 @@
-// Fourier transforms, as in jax.numpy.fft. What is split along dimensions that are not transformed stays where it is;
-// those that are transformed are made whole.
+// Fourier transforms, as in jax.numpy.fft. Dimensions that are not transformed stay split as they are; those that are
+// transformed are made whole.
 //
 // Everything is computed in the dtype of the operand: complex64 or complex128, and for real ones float32 or float64.
-// Integers and bool count as float32 or, of 64 bits, as float64; float16 and bfloat16 become complex64 where complex
-// numbers are taken, and are refused where real ones are.
+// Integers and bool count as float32 or, of 64 bits, as float64; float16 and bfloat16 become complex64 in transforms of
+// complex numbers, and are refused by those of real ones.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace lax {
 enum class FftType : std::uint8_t {
   kFft,    ///< Complex to complex: sums of x[j] exp(-2 pi i j k / n).
   kIfft,   ///< Its inverse, which divides by n.
-  kRfft,   ///< Of real numbers: the first n / 2 + 1 of the last dimension, of which the others are the conjugates.
+  kRfft,   ///< Of real numbers: the first n / 2 + 1 results; the others are their conjugates.
   kIrfft,  ///< Its inverse.
 };
 
-/// A transform over the last dimensions, as many as there are `lengths`: the extents of what is transformed, or of the
-/// result of kIrfft, whose operand has lengths[i] / 2 + 1 elements along the last. Without lengths it is the operand in
-/// the transform's dtype. Throws InvalidArgument for extents that are no such lengths, and for operands of kRfft that
-/// are complex, or float16 or bfloat16.
+/// A transform over the last `lengths.size()` dimensions; lengths are the extents of the operand or, for kIrfft, of the
+/// result: its operand has lengths[i] / 2 + 1 elements along the last dimension. Without lengths the result is the
+/// operand in the transform's dtype. Throws InvalidArgument for other extents, and for operands of kRfft that are
+/// complex, float16 or bfloat16.
 Array fft(const Operand& x, FftType type, const Shape& lengths);
 
 }  // namespace lax
@@ -34,36 +34,39 @@ Array fft(const Operand& x, FftType type, const Shape& lengths);
 namespace fft {
 
 struct FftOptions {
-  /// How many elements of the line count: the others are cut off, and zeros follow if there are fewer. Of irfft and
-  /// hfft: how many the result has; default: 2 (m - 1) for m given ones. Default: as many as there are.
+  /// The number of elements that are transformed: longer lines are cut off, and shorter ones are followed by zeros.
+  /// Default: all elements. For irfft and hfft: the number of elements of the result; default: 2 (m - 1) for m given
+  /// ones.
   std::optional<std::int64_t> n = {};
-  std::optional<std::int64_t> axis = -1;  ///< Nothing: all, or the last if there is an n.
-  /// What is divided by n: "backward": inverses; "forward": the others; "ortho": all, by its root.
+  std::optional<std::int64_t> axis = -1;  ///< nullopt: all, or the last if there is an n.
+  /// What is divided by n: "backward": inverses; "forward": the others; "ortho": all, by the root of n.
   std::string norm = "backward";
 };
 
-// One dimension. Throw OutOfRange for an axis that the operand has not, InvalidArgument for n below 1, for an unknown
-// norm, and for complex operands of rfft and ihfft.
+// Transforms of one dimension. Throw OutOfRange for an axis that the operand lacks, InvalidArgument for n below 1, for
+// an unknown norm, and for complex operands of rfft and ihfft.
 
 Array fft(const Operand& a, const FftOptions& options = {});
 Array ifft(const Operand& a, const FftOptions& options = {});
 Array rfft(const Operand& a, const FftOptions& options = {});
 Array irfft(const Operand& a, const FftOptions& options = {});
-/// Of the first half of a line whose other half is its conjugate in reverse; the result is real.
+/// The transform of a line of which the first half is given and the second is its reversed conjugate; the result is
+/// real.
 Array hfft(const Operand& a, const FftOptions& options = {});
-/// Its inverse.
+/// The inverse of hfft.
 Array ihfft(const Operand& a, const FftOptions& options = {});
 
 struct FftnOptions {
-  /// As n, for each axis.
+  /// As n in FftOptions, for each axis.
   std::optional<Shape> s = {};
-  /// Default: the last two, of functions of two dimensions; else as many of the last as `s` has, or all.
+  /// Default: the last two, for functions of two dimensions; else as many of the last as `s` has, or all.
   std::optional<Dims> axes = {};
   std::string norm = "backward";
 };
 
-// Several dimensions; the last axis is the one of which real transforms have half. Throw InvalidArgument also for an
-// axis that is named twice, for `s` and `axes` of different lengths, and functions of two dimensions for others.
+// Transforms of several dimensions; along the last axis, real transforms have half of the elements. Throw
+// InvalidArgument also for an axis that is named twice, and for `s` and `axes` of different lengths, or of other
+// lengths than two in functions of two dimensions.
 
 Array fft2(const Operand& a, const FftnOptions& options = {});
 Array ifft2(const Operand& a, const FftnOptions& options = {});
@@ -80,9 +83,9 @@ struct FreqOptions {
 };
 /// The frequencies of fft's n results, for samples that are `d` apart: k / (d n), those of the second half negative.
 Array fftfreq(std::int64_t n, const Operand& d = 1.0, const FreqOptions& options = {});
-/// Those of rfft.
+/// The frequencies of the results of rfft.
 Array rfftfreq(std::int64_t n, const Operand& d = 1.0, const FreqOptions& options = {});
-/// Rolled along the axes, all by default, so that frequency 0 is in the middle; and back.
+/// x rolled along the axes, all by default, so that frequency 0 is in the middle; ifftshift rolls it back.
 Array fftshift(const Operand& x, const std::optional<Dims>& axes = {});
 Array ifftshift(const Operand& x, const std::optional<Dims>& axes = {});
 
@@ -91,12 +94,12 @@ Array ifftshift(const Operand& x, const std::optional<Dims>& axes = {});
 // cosine transform in one and two dimensions").
 
 struct DctOptions {
-  std::optional<std::int64_t> n = {};  ///< How many elements of the line count, as of fft.
+  std::optional<std::int64_t> n = {};  ///< The number of elements that are transformed, as in fft.
   std::int64_t axis = -1;
   /// "backward": sums of 2 x[j] cos(pi k (2 j + 1) / (2 n)); "ortho": scaled so that the transform is orthogonal.
   std::string norm = "backward";
 };
-/// Throw OutOfRange for an axis that the operand has not, and InvalidArgument for n below 1, for lines without elements
+/// Throw OutOfRange for an axis that the operand lacks, and InvalidArgument for n below 1, for lines without elements
 /// and for other norms.
 Array dct(const Operand& x, const DctOptions& options = {});
 Array idct(const Operand& x, const DctOptions& options = {});

@@ -61,7 +61,7 @@ class JitCache;
 struct LoweredImpl;
 struct CompiledImpl;
 
-/// An unknown `where` stands for the line of jit().
+/// The line of a call; nullopt stands for the line of jit().
 using MaybeLocation = std::optional<SourceLocation>;
 
 std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocation where);

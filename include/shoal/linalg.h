@@ -1,8 +1,8 @@
-// Linear algebra of matrices, the last two dimensions of an array; the ones before are batches, and what is split by
-// batches stays where it is. Decompositions are computed in f64 and rounded to the dtype of the operands: f32, f64, c64
-// or c128. Integers of 64 bits count as f64, others and bool as f32.
+// Linear algebra of matrices, which are the last two dimensions of an array; the dimensions before are batches, and
+// arrays that are split along these stay where they are. Matrices are f32, f64, c64 or c128, and decompositions are
+// computed in their dtype. Integers of 64 bits are taken as f64, others and bool as f32.
 //
-// The functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that are no matrices, or not
+// The functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that are not matrices, or not
 // square where they must be. A matrix without a solution gives infinity and NaN, as a division by 0 does.
 #pragma once
 
@@ -23,67 +23,67 @@ namespace shoal {
 
 namespace lax::linalg {
 
-/// The lower triangular l with l l^H = x, for positive definite Hermitian matrices; the lower triangle is NaN for
-/// others. Of a matrix that is not Hermitian its Hermitian part counts or, if not `symmetrize_input`, the lower
+/// The lower triangular l with l l^H = x, for positive definite Hermitian matrices; for others the lower triangle is
+/// NaN. Of a matrix that is not Hermitian, its Hermitian part is used or, if not `symmetrize_input`, its lower
 /// triangle.
 Array cholesky(const Operand& x, bool symmetrize_input = true);
 
 struct TriangularSolveOptions {
   bool left_side = false;  ///< Solve op(a) x = b, not x op(a) = b.
-  bool lower = false;      ///< Which triangle of `a` counts.
+  bool lower = false;      ///< Which triangle of `a` is used.
   bool transpose_a = false;
   bool conjugate_a = false;
   bool unit_diagonal = false;  ///< The diagonal of `a` counts as 1.
 };
-/// The solution of triangular systems by substitution; op(a) is `a` transposed, conjugated, both or neither. `b` has
-/// the dtype of `a`, and its batches, or is a vector of each batch. Throws InvalidArgument for extents that do not fit.
+/// Solves triangular systems by substitution; op(a) is `a` transposed, conjugated, both or neither. `b` has the dtype
+/// and the batches of `a`, or is one vector for each batch. Throws InvalidArgument for extents that do not fit.
 Array triangular_solve(const Operand& a, const Operand& b, const TriangularSolveOptions& options = {});
 
 /// Triangular factors, and how rows were exchanged, i32.
 struct LuResult {
   Array lu;           ///< Both factors in one: the lower one has ones on its diagonal.
-  Array pivots;       ///< With which row each was exchanged, one after the other.
+  Array pivots;       ///< With which row each row was exchanged, in this order.
   Array permutation;  ///< x[permutation] is the product of the factors.
 };
-/// Gaussian elimination; the pivot is the greatest element of its column, by |re| + |im|.
+/// The LU decomposition, by Gaussian elimination; the pivot is the greatest element of its column, by |re| + |im|.
 LuResult lu(const Operand& x);
 
-/// q and r with x = q r: columns of q are orthonormal, r is upper triangular with a real diagonal. By Householder's
-/// reflections, with the signs of LAPACK. With full matrices q is square.
+/// q and r with x = q r: the columns of q are orthonormal, and r is upper triangular with a real diagonal. By
+/// Householder reflections, with the signs of LAPACK. With full matrices q is square.
 std::pair<Array, Array> qr(const Operand& x, bool full_matrices = true);
 
 struct EighOptions {
-  bool lower = true;             ///< Which triangle counts if not symmetrize_input.
-  bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts.
+  bool lower = true;             ///< Which triangle is used if not symmetrize_input.
+  bool symmetrize_input = true;  ///< The Hermitian part of the matrix is used.
 };
-/// The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending. NaN for matrices that have NaN
-/// or infinities.
+/// The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending. NaN for non-finite matrices.
 std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options = {});
 
-/// x = q h q^H with h zero below its first subdiagonal: h [..., n, n], with the reflections whose product is q below
-/// it, and their factors [..., n - 1]. By Householder's reflections, as LAPACK's gehrd.
+/// x = q h q^H with h zero below its first subdiagonal. The first result [..., n, n] has h and, below the subdiagonal,
+/// the reflections whose product is q; the second has their factors [..., n - 1]. By Householder reflections, as
+/// LAPACK's gehrd.
 std::pair<Array, Array> hessenberg(const Operand& x);
 /// The first n columns [..., m, n] of the product of k reflections I - t v v^H, k <= n <= m: v has a 1 on the diagonal
-/// of a [..., m, n], and below it what lies there; `taus` [..., k] are the t. As hessenberg and LAPACK's geqrf give
-/// them. Throws InvalidArgument for extents or dtypes that do not fit.
+/// of a [..., m, n], and below it the elements of `a`; `taus` [..., k] are the factors t. Takes what hessenberg and
+/// LAPACK's geqrf return. Throws InvalidArgument for extents or dtypes that do not fit.
 Array householder_product(const Operand& a, const Operand& taus);
 struct OrmqrOptions {
   bool left = true;        ///< Q c; otherwise c Q.
-  bool transpose = false;  ///< With the adjoint of Q.
+  bool transpose = false;  ///< Use the adjoint of Q.
 };
-/// The product of a matrix c with the square Q whose reflections a [..., m, k] holds: of its rows, or of its columns.
+/// The product of a matrix c with the square Q whose reflections a [..., m, k] holds, from the left or from the right.
 Array ormqr(const Operand& a, const Operand& taus, const Operand& c, const OrmqrOptions& options = {});
 
-/// t and q, [..., n, n], with x = q t q^H and q unitary. Of complex matrices t is upper triangular; of real ones a pair
-/// of complex eigenvalues has two rows, with equal numbers on the diagonal. By the QR algorithm, as LAPACK's gees. NaN
-/// for matrices that have NaN or infinities.
+/// t and q, [..., n, n], with x = q t q^H and q unitary. For complex matrices t is upper triangular; for real ones a
+/// pair of complex eigenvalues has two rows, with equal numbers on the diagonal. By the QR algorithm, as LAPACK's gees.
+/// NaN for non-finite matrices.
 std::pair<Array, Array> schur(const Operand& x);
 
 struct EigOptions {
   bool compute_left_eigenvectors = true;
   bool compute_right_eigenvectors = true;
-  /// The vectors have a derivative, which is right if all eigenvalues differ and no vector has two greatest elements.
-  /// Otherwise it throws Unsupported, and eigenvalues have one where no vectors are computed.
+  /// Whether the vectors have a derivative, which is right if all eigenvalues differ and no vector has two greatest
+  /// elements. Without it their derivative throws Unsupported, and eigenvalues have one if no vectors are computed.
   bool enable_eigvec_derivs = false;
 };
 struct EigResult {
@@ -91,8 +91,8 @@ struct EigResult {
   std::optional<Array> vl;  ///< Columns u_j [..., n, n] with u_j^H x = w_j u_j^H.
   std::optional<Array> vr;  ///< Columns v_j with x v_j = w_j v_j.
 };
-/// Of matrices of no special kind. Vectors have the length 1, and their greatest element is real. As LAPACK's geev. NaN
-/// for matrices that have NaN or infinities.
+/// Eigenvalues and eigenvectors of general square matrices. Vectors have length 1, and their greatest element is real.
+/// As LAPACK's geev. NaN for non-finite matrices.
 EigResult eig(const Operand& x, const EigOptions& options = {});
 
 }  // namespace lax::linalg
@@ -100,7 +100,7 @@ EigResult eig(const Operand& x, const EigOptions& options = {});
 // ---- The functions of jax.numpy.linalg, and some of jax.scipy.linalg.
 
 namespace linalg {
-/// Which norm: a number p, or "fro". Without one, the root of the sum of squares.
+/// Which norm: a number p, "fro" or "nuc". Default: the root of the sum of squares.
 class NormOrder {
  public:
   NormOrder() = default;
@@ -120,18 +120,19 @@ struct NormOptions {
   bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
 };
 
-/// The norm of vectors or matrices; real. Of vectors, p is any number: infinity gives the greatest magnitude, -infinity
-/// the least, 0 the number of elements that are not 0, others the p-th root of the sum of p-th powers. Of matrices,
-/// "fro" is the root of the sum of squares; 1 and -1 give the greatest and the least sum of magnitudes of a column,
-/// infinity and -infinity of a row; 2, -2 and "nuc" the greatest, the least and the sum of the singular values. Without
-/// `ord` any number of dimensions may be given. Throws InvalidArgument for other orders and numbers of dimensions.
+/// The norm of vectors or matrices; real. For vectors, p is any number: infinity gives the greatest magnitude,
+/// -infinity the least, 0 the number of elements that are not 0, others the p-th root of the sum of p-th powers. For
+/// matrices, "fro" is the root of the sum of squares; 1 and -1 give the greatest and the least sum of magnitudes of a
+/// column, infinity and -infinity of a row; 2, -2 and "nuc" the greatest, the least and the sum of the singular values.
+/// Without `ord` any number of dimensions may be given. Throws InvalidArgument for other orders and numbers of
+/// dimensions.
 Array norm(const Operand& x, const NormOptions& options = {});
 
 // ---- Decompositions.
 
 struct CholeskyOptions {
-  bool upper = false;            ///< Give the adjoint of the factor.
-  bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts; otherwise its lower triangle.
+  bool upper = false;            ///< Return the adjoint of the factor.
+  bool symmetrize_input = true;  ///< The Hermitian part of the matrix is used; otherwise its lower triangle.
 };
 /// As lax::linalg::cholesky.
 Array cholesky(const Operand& a, const CholeskyOptions& options = {});
@@ -148,8 +149,8 @@ struct EighResult {
   Array eigenvectors;
 };
 struct UploOptions {
-  std::string UPLO = "L";        ///< Which triangle counts if not symmetrize_input: "L" or "U".
-  bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts.
+  std::string UPLO = "L";        ///< Which triangle is used if not symmetrize_input: "L" or "U".
+  bool symmetrize_input = true;  ///< The Hermitian part of the matrix is used.
 };
 /// As lax::linalg::eigh, values first. Throws InvalidArgument for another UPLO.
 EighResult eigh(const Operand& a, const UploOptions& options = {});
@@ -163,10 +164,11 @@ Array eigvals(const Operand& a);
 struct SVDResult {
   Array U;
   Array S;   ///< The singular values, descending; real.
-  Array Vh;  ///< Adjoint: rows are orthonormal.
+  Array Vh;  ///< The adjoint of V: rows are orthonormal.
 };
-/// a = U diag(S) Vh. By Hestenes' one-sided rotations. With full matrices U and Vh are square. NaN for matrices that
-/// have NaN or infinities.
+/// The singular value decomposition a = U diag(S) Vh. With full matrices U and Vh are square. Small matrices become
+/// bidiagonal by reflections, and diagonal by rotations with implicit shifts; larger ones are decomposed by LAPACK's
+/// gesdd, and large ones that are split as in gesvd (shoal/solvers.h). NaN for non-finite matrices.
 SVDResult svd(const Operand& a, bool full_matrices = true);
 Array svdvals(const Operand& a);
 
@@ -175,7 +177,7 @@ Array svdvals(const Operand& a);
 /// The x with a x = b, by Gaussian elimination. Throws InvalidArgument for extents that do not fit.
 Array solve(const Operand& a, const Operand& b);
 Array inv(const Operand& a);
-/// The inverse where there is none: of the singular values that are greater than rtol times the greatest, by default
+/// The pseudoinverse: singular values that are not greater than rtol times the greatest count as 0. By default rtol is
 /// 10 times the greater extent times the distance of 1 to the next number.
 Array pinv(const Operand& a, std::optional<double> rtol = {});
 
@@ -185,8 +187,9 @@ struct LstsqResult {
   Array rank;       ///< The number of singular values that count, i32.
   Array s;          ///< The singular values.
 };
-/// The shortest x of those that make a x nearest to b, for a matrix and a vector or matrix. Singular values count that
-/// are at least rcond times the greatest, by default the greater extent times the distance of 1 to the next number.
+/// The shortest of the x for which a x is nearest to b, for a matrix and a vector or matrix. Singular values below
+/// rcond times the greatest count as 0; by default rcond is the greater extent times the distance of 1 to the next
+/// number.
 LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcond = {});
 
 /// A Cholesky factor, and whether it is the lower one.
@@ -210,15 +213,15 @@ struct SolveTriangularOptions {
 /// The x with a x = b for triangular matrices a.
 Array solve_triangular(const Operand& a, const Operand& b, const SolveTriangularOptions& options = {});
 
-// ---- Solvers of matrices that devices share, by their names in ScaLAPACK. What they take is no array of one device:
-// however a matrix is split, its devices and processes work on tiles of it together, and none ever holds all of it. So
-// do the functions above where matrices of 512 rows and more are split, inside of jit, loops and derivatives, too.
+// ---- Solvers of matrices that devices share, by their names in ScaLAPACK. However a matrix is split, its devices and
+// processes work on tiles of it together, and none of them ever holds all of it. The functions above do the same where
+// matrices of 512 rows and more are split, also inside jit, loops and derivatives.
 
 struct SolverOptions {
-  /// Rows and columns of the tiles that are worked on at once; 0 for what suits the extent and the shards. Bits depend
-  /// on it, and neither on processes nor on threads.
+  /// Rows and columns of the tiles that are worked on at once; 0: chosen to suit the extent and the shards. The bits of
+  /// results depend on it, but not on the number of processes or threads.
   std::int64_t T_A = 0;
-  /// With it operands are brought first to where `in_specs` say: that of the matrix, and of the right sides.
+  /// If set, operands are first moved to this mesh, sharded by `in_specs`: one for the matrix, and one for right sides.
   std::optional<Mesh> mesh = {};
   std::vector<PartitionSpec> in_specs = {};
   bool return_status = false;
@@ -228,20 +231,21 @@ struct SolverOptions {
 
 struct PotrsResult {
   Array x;
-  Array status;  ///< If wanted, i32: 0, or how many rows the smallest leading block has that is not positive definite.
+  Array status;  ///< If wanted, i32: 0, or the number of rows of the smallest leading block that is not positive
+                 ///< definite.
   Array logdet;  ///< If wanted: the logarithm of the determinant of the matrix.
   operator const Array&() const { return x; }  // NOLINT(google-explicit-constructor): the solution is what is meant.
 };
 
 /// The lower triangular l with l l^H = a, for a Hermitian positive definite a [n, n] of f32, f64, c64 or c128, of which
-/// the lower triangle counts; split as `a` is. Throws InvalidArgument if it is known here that `a` is not positive
-/// definite; in a traced function, l is NaN then. Throws InvalidArgument, too, for operands that do not fit, with the
-/// argument.
+/// the lower triangle is used; split as `a` is. Throws InvalidArgument if it is known at the call that `a` is not
+/// positive definite; in a traced function l is NaN instead. Throws InvalidArgument, too, for operands that do not fit,
+/// naming the argument.
 Array potrf(const Operand& a, const SolverOptions& options = {});
-/// The x with a x = b, by potrf, for right sides b [n] or [n, sides]; split as `in_specs` say of b. Where the status is
-/// wanted, it says what would be thrown otherwise, and x is NaN then.
+/// The x with a x = b, by potrf, for right sides b [n] or [n, sides]; split as `in_specs` say for b. If the status is
+/// wanted, it replaces the error for a matrix that is not positive definite, and x is NaN then.
 PotrsResult potrs(const Operand& a, const Operand& b, const SolverOptions& options = {});
-/// The inverse of a Hermitian positive definite matrix, both of its triangles; by potrf, and else as that.
+/// The inverse of a Hermitian positive definite matrix, with both of its triangles; by potrf, and otherwise as potrs.
 PotrsResult potri(const Operand& a, const SolverOptions& options = {});
 
 struct SyevdResult {
@@ -249,30 +253,30 @@ struct SyevdResult {
   Array v;       ///< If wanted: the eigenvectors, as columns, split as the matrix is.
   Array status;  ///< If wanted, i32: 0, or 1 where the matrix is not finite, or an iteration did not end.
 };
-/// The eigenvalues of a Hermitian a [n, n] of f32, f64, c64 or c128, of which the lower triangle counts, and its
-/// eigenvectors unless the options say otherwise. By reflections to tridiagonal form and divide and conquer. Throws
-/// InvalidArgument if it is known here that there are none, unless the status is wanted; w and v are NaN then, as in a
-/// traced function. Throws it, too, for operands that do not fit, with the argument.
+/// The eigenvalues of a Hermitian a [n, n] of f32, f64, c64 or c128, of which the lower triangle is used, and its
+/// eigenvectors unless the options say otherwise. By reflections to tridiagonal form, and divide and conquer. Throws
+/// InvalidArgument if it is known at the call that there are none; if the status is wanted, and in a traced function, w
+/// and v are NaN instead. Throws it, too, for operands that do not fit, naming the argument.
 SyevdResult syevd(const Operand& a, const SolverOptions& options = {});
 
 // ---- Numbers that belong to matrices.
 
 Array det(const Operand& a);
 struct SlogdetResult {
-  Array sign;       ///< Of a complex determinant the number of length 1 in its direction; 0 of 0.
-  Array logabsdet;  ///< The logarithm of its magnitude; -infinity of 0.
+  Array sign;       ///< For a complex determinant the number of length 1 in its direction; 0 if it is 0.
+  Array logabsdet;  ///< The logarithm of its magnitude; -infinity if it is 0.
 };
 SlogdetResult slogdet(const Operand& a);
-/// How many singular values are greater than rtol, by default the greatest of them times the greater extent times the
-/// distance of 1 to the next number: i32. Of a vector or scalar whether it is not 0.
+/// The number of singular values that are greater than rtol, i32; by default rtol is the greatest of them times the
+/// greater extent times the distance of 1 to the next number. For a vector or scalar, whether it is not 0.
 Array matrix_rank(const Operand& a, std::optional<double> rtol = {});
-/// norm(a) norm(inv(a)), by default with the norm 2: the greatest singular value through the least. Infinity where that
-/// is undefined for a matrix without NaN. Throws InvalidArgument for matrices without elements.
+/// norm(a) norm(inv(a)), by default with the norm 2: the greatest singular value divided by the least. Infinity where
+/// that is undefined for a matrix without NaN. Throws InvalidArgument for matrices without elements.
 Array cond(const Operand& x, const NormOrder& p = {});
 
 // ---- Products.
 
-/// The product of n matrices a; of their inverses if n is negative, and the identity if it is 0.
+/// The n-th power of matrices a; if n is negative, of their inverses; the identity if n is 0.
 Array matrix_power(const Operand& a, std::int64_t n);
 /// The product of all arrays in the order that takes fewest multiplications. The first and the last may be vectors.
 Array multi_dot(const Operands& arrays);

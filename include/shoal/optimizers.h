@@ -8,12 +8,11 @@
 //     return std::tuple(optimizers::apply_updates(params, updates), next, loss);
 //   });
 //
-// A transformation makes of gradients, and of what it remembers of earlier ones, what is added to the parameters. It
-// has no state of its own: that goes in and out. What it remembers of a parameter has the parameter's shape and, unless
-// an option says otherwise, its dtype, and lies where the parameter lies, so that a parameter that is split over
-// devices has its moments split likewise.
+// A transformation maps gradients, and its state from earlier steps, to updates that are added to the parameters. The
+// state is passed in and returned. State that belongs to a parameter has its shape and sharding and, unless an option
+// says otherwise, its dtype, so that the moments of a parameter that is split over devices are split likewise.
 //
-// A rate, or a decay of weights, is a number or a Schedule: a function of the number of updates before.
+// A rate, or a decay of weights, is a number or a Schedule: a function of the number of updates so far.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +30,13 @@
 
 namespace shoal::optimizers {
 
-/// What is remembered from step to step, by name: "0.mu.w" is what the first transformation of a chain has as mean of
-/// the gradients of the parameter ".w". A tree, as jit, scan and checkpoints take it.
+/// The state from step to step, by name: "0.mu.w" is the mean of the gradients of the parameter ".w" in the first
+/// transformation of a chain. A tree, as jit, scan and checkpoints take it.
 using State = std::map<std::string, Array>;
 
 // ---- Schedules.
 
-/// A number, or what a function gives for the number of updates before, an int32 scalar.
+/// A number, or a function of the number of updates so far, an int32 scalar.
 class Schedule {
  public:
   using Function = std::function<Array(const Array& count)>;
@@ -47,7 +46,7 @@ class Schedule {
       Schedule(F function)
       : function_(std::move(function)) {}
 
-  /// The number; nothing of a function.
+  /// The number; nullopt for a function.
   std::optional<double> constant() const { return function_ ? std::nullopt : std::optional<double>(value_); }
   /// An f32 scalar, or what the function gives.
   Array operator()(const Operand& count) const;
@@ -59,7 +58,7 @@ class Schedule {
 
 Schedule constant_schedule(double value);
 /// From init_value to end_value in transition_steps updates, beginning after transition_begin ones:
-/// (init_value - end_value) (1 - count / transition_steps)^power + end_value. init_value for ever if transition_steps
+/// (init_value - end_value) (1 - count / transition_steps)^power + end_value. Constantly init_value if transition_steps
 /// is not positive.
 Schedule polynomial_schedule(double init_value, double end_value, double power, std::int64_t transition_steps,
                              std::int64_t transition_begin = 0);
@@ -72,21 +71,22 @@ Schedule piecewise_constant_schedule(double init_value, std::map<std::int64_t, d
 struct ExponentialDecayOptions {
   std::int64_t transition_begin = 0;     ///< Updates before the decay begins.
   bool staircase = false;                ///< Whether the rate falls only every transition_steps updates.
-  std::optional<double> end_value = {};  ///< Where it stops.
+  std::optional<double> end_value = {};  ///< The value at which it stops.
 };
-/// init_value decay_rate^(count / transition_steps). init_value for ever if one of these is 0.
+/// init_value decay_rate^(count / transition_steps). Constantly init_value if transition_steps is not positive or
+/// decay_rate is 0.
 Schedule exponential_decay(double init_value, std::int64_t transition_steps, double decay_rate,
                            const ExponentialDecayOptions& options = {});
-/// init_value (alpha + (1 - alpha) ((1 + cos(pi count / decay_steps)) / 2)^exponent), and its last value after
+/// init_value (alpha + (1 - alpha) ((1 + cos(pi count / decay_steps)) / 2)^exponent), which keeps its last value after
 /// decay_steps: Loshchilov and Hutter 2017, "SGDR". Throws InvalidArgument if decay_steps is not positive.
 Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha = 0, double exponent = 1,
                                SourceLocation where = SourceLocation::current());
-/// linear_schedule from init_value to peak_value in warmup_steps, then the cosine down to end_value, which it reaches
-/// after decay_steps, those of the warm-up counted.
+/// linear_schedule from init_value to peak_value in warmup_steps, then a cosine down to end_value, which is reached
+/// after decay_steps, the warm-up included.
 Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
                                       std::int64_t decay_steps, double end_value = 0, double exponent = 1,
                                       SourceLocation where = SourceLocation::current());
-/// The same with exponential_decay of peak_value after the warm-up.
+/// The same, but with exponential_decay from peak_value after the warm-up.
 Schedule warmup_exponential_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
                                            std::int64_t transition_steps, double decay_rate,
                                            const ExponentialDecayOptions& options = {});
@@ -110,7 +110,7 @@ struct Leaves {
   }
 };
 
-/// Which parameters something is for, by their paths and arrays. Default: all.
+/// A predicate that selects parameters by path and array. Default: all.
 using Mask = std::function<bool(const std::string& path, const Array& parameter)>;
 
 class GradientTransformation {
@@ -119,8 +119,8 @@ class GradientTransformation {
   /// The updates, as many as the gradients, and the next state.
   using Update = std::function<std::pair<std::vector<Array>, State>(const Leaves& gradients, const State& state,
                                                                     const Leaves& params)>;
-  /// One of the user's own. update is called where gradients are transformed, so that in a jitted function it is
-  /// traced.
+  /// A transformation of the user's own. update is called where gradients are transformed, so that in a jitted function
+  /// it is traced.
   GradientTransformation(Init init, Update update) : init_(std::move(init)), update_(std::move(update)) {}
 
   /// The state before the first update of parameters in a tree.
@@ -128,9 +128,9 @@ class GradientTransformation {
   State init(const T& params, SourceLocation where = SourceLocation::current()) const {
     return init_leaves(Leaves::of(params), where);
   }
-  /// What is to be added to the parameters, a tree like that of the gradients, and the next state. The trees have the
-  /// same structure; throws TypeMismatch for others, and InvalidArgument for a state of other parameters or of another
-  /// transformation.
+  /// The updates to be added to the parameters, a tree like that of the gradients, and the next state. The trees must
+  /// have the same structure; throws TypeMismatch if not, and InvalidArgument for a state of other parameters or of
+  /// another transformation.
   template <class T>
   std::pair<T, State> update(const T& gradients, const State& state, const T& params,
                              SourceLocation where = SourceLocation::current()) const {
@@ -170,20 +170,20 @@ Array global_norm(const T& tree, SourceLocation where = SourceLocation::current(
   return norm_of_leaves(tree::flatten(tree), where);
 }
 
-/// One after the other.
+/// Applies the transformations one after the other.
 GradientTransformation chain(std::vector<GradientTransformation> transformations);
-/// Those of the parameters that the mask chooses; the others' gradients stay as they are.
+/// Applies the transformation to the selected parameters only; the gradients of others pass through.
 GradientTransformation masked(const GradientTransformation& inner, Mask mask);
-/// Each parameter's by the transformation whose name label_of gives for it. update throws InvalidArgument for a name
-/// that there is not.
+/// Applies to each parameter the transformation that label_of names. init and update throw InvalidArgument for an
+/// unknown name.
 GradientTransformation partition(std::map<std::string, GradientTransformation> transformations,
                                  std::function<std::string(const std::string& path, const Array& parameter)> label_of);
 GradientTransformation identity();
-/// Zeros: of parameters that stay as they are.
+/// Zero updates, for parameters that are frozen.
 GradientTransformation set_to_zero();
 
 GradientTransformation scale(double step_size);
-/// Times the rate, and times -1 unless flip_sign is false: updates go down the gradient.
+/// Multiplies by the rate, and negates unless flip_sign is false: updates go down the gradient.
 GradientTransformation scale_by_learning_rate(const Schedule& learning_rate, bool flip_sign = true);
 GradientTransformation scale_by_schedule(const Schedule& step_size);
 
@@ -201,11 +201,11 @@ struct EmaOptions {
 GradientTransformation ema(double decay, const EmaOptions& options = {});
 
 struct AdamOptions {
-  double b1 = 0.9;                     ///< Decay of the mean of gradients,
-  double b2 = 0.999;                   ///< and of the mean of their squares.
-  double eps = 1e-8;                   ///< Added to the root of the latter,
-  double eps_root = 0;                 ///< and below the root.
-  std::optional<Dtype> mu_dtype = {};  ///< Of the mean of gradients.
+  double b1 = 0.9;                     ///< Decay of the mean of gradients.
+  double b2 = 0.999;                   ///< Decay of the mean of their squares.
+  double eps = 1e-8;                   ///< Added to the root of the mean of squares.
+  double eps_root = 0;                 ///< Added to the mean of squares, below the root.
+  std::optional<Dtype> mu_dtype = {};  ///< The dtype of the mean of gradients.
   bool nesterov = false;
 };
 /// Kingma and Ba 2015, "Adam: a method for stochastic optimization"; with nesterov Dozat 2016, "NAdam".
@@ -224,71 +224,72 @@ struct RmsOptions {
   bool eps_in_sqrt = true;
   bool bias_correction = false;
 };
-/// Divided by the root of the moving average of squares: Tieleman and Hinton 2012, "Lecture 6.5, rmsprop".
+/// Divides by the root of the moving average of squares: Tieleman and Hinton 2012, "Lecture 6.5, rmsprop".
 GradientTransformation scale_by_rms(const RmsOptions& options = {});
-/// Divided by the root of the sum of all squares so far: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods".
+/// Divides by the root of the sum of all squares so far: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods".
 GradientTransformation scale_by_rss(double initial_accumulator_value = 0.1, double eps = 1e-7);
 struct FactoredRmsOptions {
   bool factored = true;
   double decay_rate = 0.8;
   std::int64_t step_offset = 0;
-  /// The least extent of the two largest dimensions at which sums of rows and of columns stand for all squares.
+  /// If the two largest dimensions have at least this extent, sums of rows and of columns replace the squares.
   std::int64_t min_dim_size_to_factor = 128;
   double epsilon = 1e-30;
 };
 /// Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear memory cost".
 GradientTransformation scale_by_factored_rms(const FactoredRmsOptions& options = {});
-/// Times the root mean square of the parameter, at least min_scale.
+/// Multiplies by the root mean square of the parameter, or by min_scale if that is greater.
 GradientTransformation scale_by_param_block_rms(double min_scale = 1e-3);
 struct TrustRatioOptions {
   double min_norm = 0;
   double trust_coefficient = 1;
   double eps = 0;
 };
-/// Times the norm of the parameter over that of the update: You et al. 2020, "Large batch optimization for deep
-/// learning".
+/// Multiplies by the norm of the parameter divided by that of the update: You et al. 2020, "Large batch optimization
+/// for deep learning".
 GradientTransformation scale_by_trust_ratio(const TrustRatioOptions& options = {});
-/// The gradient plus the decay times the parameter: Loshchilov and Hutter 2019, "Decoupled weight decay
+/// Adds the decay times the parameter to the gradient: Loshchilov and Hutter 2019, "Decoupled weight decay
 /// regularization".
 GradientTransformation add_decayed_weights(const Schedule& weight_decay, const Mask& mask = {});
 struct MuonScaleOptions {
-  std::vector<double> ns_coeffs = {3.4445, -4.7750, 2.0315};  ///< Of the step a x + b x x* x + c (x x*)^2 x,
-  std::int64_t ns_steps = 5;                                  ///< and how many steps there are.
+  std::vector<double> ns_coeffs = {3.4445, -4.7750, 2.0315};  ///< Of the step a x + b x x* x + c (x x*)^2 x.
+  std::int64_t ns_steps = 5;                                  ///< The number of these steps.
   double beta = 0.95;                                         ///< Decay of the mean of gradients.
   double eps = 1e-8;
   std::optional<Dtype> mu_dtype = {};
   bool nesterov = true;
-  bool adaptive = false;  ///< Times the inner product of the mean and of what is made of it.
+  bool adaptive = false;  ///< Multiply by the inner product of the mean and the result.
 };
-/// The nearest matrix with orthonormal rows or columns, by the iteration of Newton and Schulz: Jordan et al. 2024,
-/// "Muon: an optimizer for hidden layers in neural networks". Of matrices; update throws InvalidArgument for other
-/// parameters. Throws InvalidArgument for another number of coefficients than 3, or 3 for each step.
+/// Replaces the mean of gradients by the nearest matrix with orthonormal rows or columns, by the iteration of Newton
+/// and Schulz: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks". For matrices; update
+/// throws InvalidArgument for other parameters. Throws InvalidArgument unless there are 3 coefficients, or 3 for each
+/// step.
 GradientTransformation scale_by_muon(const MuonScaleOptions& options = {},
                                      SourceLocation where = SourceLocation::current());
 
-/// Each element between -max_delta and max_delta.
+/// Limits each element to the range from -max_delta to max_delta.
 GradientTransformation clip(double max_delta);
-/// All gradients scaled down where their global_norm is above max_norm: Pascanu, Mikolov and Bengio 2013, "On the
+/// Scales all gradients down if their global_norm is above max_norm: Pascanu, Mikolov and Bengio 2013, "On the
 /// difficulty of training recurrent neural networks".
 GradientTransformation clip_by_global_norm(double max_norm);
-/// Each array scaled down where its root mean square is above the threshold.
+/// Scales each array down if its root mean square is above the threshold.
 GradientTransformation clip_by_block_rms(double threshold);
-/// Each unit's gradient (a column of a matrix, an output of a convolution, a whole vector) scaled down where its norm
-/// is above `clipping` times that of its weights, these being at least eps: Brock et al. 2021, "High-performance
+/// Scales each unit's gradient (a column of a matrix, an output of a convolution, a whole vector) down if its norm is
+/// above `clipping` times that of its weights, which counts as at least eps: Brock et al. 2021, "High-performance
 /// large-scale image recognition without normalization".
 GradientTransformation adaptive_grad_clip(double clipping, double eps = 1e-3);
-/// 0 where an element is NaN. The state says of which parameters some were: "found_nan" and the path.
+/// Replaces NaN by 0. The state says which parameters had NaN: "found_nan" and the path.
 GradientTransformation zero_nans();
-/// No update where an element is infinite or NaN, unless that was so more than max_consecutive_errors times in a row.
-/// The state counts them: "notfinite_count" in a row, "total_notfinite" in all.
+/// Skips updates in which an element is infinite or NaN, unless more than max_consecutive_errors come in a row. The
+/// state counts them: "notfinite_count" in a row, "total_notfinite" in all.
 GradientTransformation apply_if_finite(const GradientTransformation& inner, std::int64_t max_consecutive_errors);
 
 struct MultiStepsOptions {
-  bool use_grad_mean = true;  ///< Whether the mean of the gradients counts, or their sum.
+  bool use_grad_mean = true;  ///< Use the mean of the gradients, not their sum.
   Dtype accumulator_dtype = float32;
 };
-/// The transformation of the gradients of every k steps together; zeros for the others. The state counts "mini_step"s
-/// and "gradient_step"s.
+/// Applies the transformation to the gradients of every k steps together; the other steps give zeros. The state counts
+/// "mini_step"s and "gradient_step"s.
 GradientTransformation multi_steps(const GradientTransformation& inner, std::int64_t every_k_schedule,
                                    const MultiStepsOptions& options = {},
                                    SourceLocation where = SourceLocation::current());
@@ -309,7 +310,7 @@ struct AdamWOptions {
   double eps_root = 0;
   std::optional<Dtype> mu_dtype = {};
   Schedule weight_decay = 1e-4;
-  Mask mask = {};  ///< Of the parameters whose weights decay.
+  Mask mask = {};  ///< Selects the parameters whose weights decay.
   bool nesterov = false;
 };
 GradientTransformation adamw(const Schedule& learning_rate, const AdamWOptions& options = {});
@@ -368,8 +369,8 @@ struct MuonOptions {
   double adam_eps_root = 0;
   Schedule adam_weight_decay = 0.0;
   std::optional<Schedule> adam_learning_rate = {};  ///< Default: that of the matrices.
-  /// Scales an update to this root mean square, times the root of the larger extent; default: to the root of the ratio
-  /// of outputs and inputs, where that is above 1.
+  /// Scales an update to this root mean square, times the root of the larger extent. By default the update is
+  /// multiplied by the root of the ratio of outputs to inputs, if that is above 1.
   std::optional<double> consistent_rms = {};
 };
 /// scale_by_muon for the matrices, adamw for the other parameters.

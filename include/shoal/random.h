@@ -1,25 +1,27 @@
 // Random numbers: the functions of jax.random.
 //
-// They have no state: what they give depends on the key, the shape, the dtype and the parameters alone, and not on how
-// the result is split over devices. The same key gives the same numbers again; split and fold_in make further keys. The
-// bits are those of JAX on CPUs, and so are the samples, those computed by functions as log and pow up to a few
-// roundings.
+// They have no state: samples depend only on the key, the shape, the dtype and the parameters, and not on how the
+// result is split over devices. The same key gives the same numbers again; split and fold_in make further keys. The
+// bits are those of JAX on CPUs, and so are the samples, up to a few roundings for those that are computed by functions
+// such as log and pow.
 //
 // There are three implementations. threefry2x32 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy
-// as 1, 2, 3"; 20 rounds, as jax_threefry_partitionable has it) is the default. rbg draws bits by their Philox 4x32
-// with 10 rounds, and makes keys of keys by Threefry; unsafe_rbg makes those by Philox, too, of which less is known.
+// as 1, 2, 3"; 20 rounds, as jax_threefry_partitionable has it) is the default. rbg draws bits by Philox 4x32 of the
+// same authors, with 10 rounds, and makes keys from keys by Threefry; unsafe_rbg makes keys by Philox, too, which is
+// less well studied.
 //
-// Each device makes its own part of what is split. Where Explicit axes shall split samples, reshard says how, or
-// auto_axes where parameters are split in another way.
+// Each device makes its own part of a sample that is split. To split samples over Explicit axes use reshard, or
+// auto_axes if the parameters are split in another way.
 //
-// A key is an array of a dtype of its implementation, as key_fry, "key<fry>", of which nothing else is computed; or
-// raw, uint32[2] or uint32[4], of the default implementation. What is made of a key is of its kind. vmap maps over
-// many. A function throws TypeMismatch for an array that is no key, and InvalidArgument for an array of keys.
+// A key is an array whose dtype is that of its implementation, as key_fry, "key<fry>", and which only these functions
+// take; or raw, uint32[2] or uint32[4], of the default implementation. Keys made from a key are of its kind. vmap maps
+// over many keys. A function throws TypeMismatch for an array that is not a key, and InvalidArgument for an array of
+// keys.
 //
-// dtype is that of the samples; a function of floats throws InvalidArgument for others. Where a function has
-// parameters, shape is what these broadcast to unless it is given, and throws InvalidArgument if it is given and they
-// do not broadcast to it. Parameters whose dtype is wider than that of the samples throw InvalidArgument where JAX does
-// not round them.
+// dtype is that of the samples; functions that draw floats throw InvalidArgument for other dtypes. Where a function has
+// parameters, shape is by default the shape to which these broadcast; if a shape is given to which they do not
+// broadcast, InvalidArgument is thrown. Parameters with a wider dtype than the samples throw InvalidArgument where JAX
+// does not round them.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +50,8 @@ class SampleShape {
 
 // ---- Keys.
 
-/// What makes numbers of a key: "threefry2x32", "rbg" or "unsafe_rbg"; nothing stands for the default. Functions that
-/// take one throw InvalidArgument for other names.
+/// The name of a generator: "threefry2x32", "rbg" or "unsafe_rbg"; nullopt: the default. Functions that take one throw
+/// InvalidArgument for other names.
 using Implementation = std::optional<std::string>;
 
 /// The default implementation of this process, "threefry2x32" at first.
@@ -58,25 +60,25 @@ std::string default_implementation();
 /// The dtype of the keys of an implementation.
 Dtype key_dtype(const Implementation& impl = {}, SourceLocation where = SourceLocation::current());
 
-/// The key that an integer stands for. A number counts by its lower 32 bits, an array of 64 bits by all of them. Throws
-/// TypeMismatch for other dtypes and for an array that is no scalar.
+/// The key of an integer seed. The lower 32 bits of a number count, and all bits of an array of 64-bit integers. Throws
+/// TypeMismatch for other dtypes and for an array that is not a scalar.
 Array key(const Operand& seed, const Implementation& impl = {});
 /// The same as a raw key.
 Array PRNGKey(const Operand& seed, const Implementation& impl = {});
-/// The keys that raw ones, uint32[..., 2], or uint32[..., 4] of rbg and unsafe_rbg, are the bits of. Throws
-/// TypeMismatch for other arrays.
+/// Keys with the bits of raw ones, uint32[..., 2], or uint32[..., 4] for rbg and unsafe_rbg. Throws TypeMismatch for
+/// other arrays.
 Array wrap_key_data(const Operand& bits, const Implementation& impl = {});
-/// The bits of keys, uint32[..., 2] or uint32[..., 4]; of raw ones themselves.
+/// The bits of keys, uint32[..., 2] or uint32[..., 4]; raw keys are returned as they are.
 Array key_data(const Operand& keys);
-/// The name of the implementation that keys are of. Throws TypeMismatch for what is no key.
+/// The name of the implementation of keys. Throws TypeMismatch for an array that is not a key.
 std::string key_impl(const Operand& keys);
-/// Keys in a shape; raw ones are along a new dimension behind it. `shape` is mostly their number.
+/// `num` keys, or an array of keys with this shape; raw keys lie along a new last dimension.
 Array split(const Operand& key, std::int64_t num = 2);
 Array split(const Operand& key, const Shape& shape);
-/// A key made of a key and a number, of which the lower 32 bits count. Throws TypeMismatch for an array that is no
-/// scalar, and OutOfRange for a C++ number that u32 does not hold.
+/// A key made from a key and the lower 32 bits of a number. Throws TypeMismatch for an array that is not a scalar, and
+/// OutOfRange for a C++ number that u32 cannot hold.
 Array fold_in(const Operand& key, const Operand& data);
-/// The same key, for a use of its own.
+/// The same key, marked as unused: see debug::check_key_reuse.
 Array clone(const Operand& key);
 
 // ---- Uniform.
@@ -86,12 +88,12 @@ Array bits(const Operand& key, const Shape& shape = {}, Dtype dtype = uint32);
 /// Numbers from minval up to, but not including, maxval, which broadcast to the shape.
 Array uniform(const Operand& key, const Shape& shape = {}, Dtype dtype = float32, const Operand& minval = 0.0,
               const Operand& maxval = 1.0);
-/// Integers from minval up to maxval - 1, which broadcast to the shape; minval where there are none. By the remainders
-/// of twice as many bits. Throws TypeMismatch for a dtype of no integers.
+/// Integers from minval up to maxval - 1, which broadcast to the shape; minval if that range is empty. Computed as
+/// remainders of twice as many bits. Throws TypeMismatch for a dtype that is not an integer type.
 Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
               Dtype dtype = int32);
-/// Whether something of probability p happened. In mode "high" also probabilities below the distance of numbers next to
-/// 1 are exact, at twice the cost; "low" is the other. Throws TypeMismatch for a p that is no float, and
+/// Booleans that are true with probability p (Bernoulli). Mode "high" is exact even for p below one unit in the last
+/// place of 1, at twice the cost; "low" is the other mode. Throws TypeMismatch for a p that is not a float, and
 /// InvalidArgument for other modes.
 Array bernoulli(const Operand& key, const Operand& p = 0.5, const SampleShape& shape = {},
                 const std::string& mode = "low");
@@ -102,53 +104,54 @@ Array rademacher(const Operand& key, const Shape& shape = {}, Dtype dtype = int3
 
 struct PermutationOptions {
   std::int64_t axis = 0;
-  bool independent = false;  ///< Each vector along the axis is permuted by itself.
+  bool independent = false;  ///< Each vector along the axis is permuted on its own.
 };
-/// The parts of x along an axis in random order; of an integer, the numbers below it. By sorting random keys, so often
-/// that collisions do not matter. Throws TypeMismatch for a number that is no integer.
+/// The slices of x along an axis in random order; for an integer, the numbers below it. Computed by sorting random
+/// keys, so often that collisions do not matter. Throws TypeMismatch for a number that is not an integer.
 Array permutation(const Operand& key, const Operand& x, const PermutationOptions& options = {});
 
 struct ChoiceOptions {
-  bool replace = true;          ///< Whether a part may be chosen several times.
-  std::optional<Array> p = {};  ///< The probability of each part; default: equal ones.
-  std::int64_t axis = 0;        ///< Along which the parts of an array lie.
-  std::string mode = "low";     ///< As of gumbel, for choices by probabilities without replacement.
+  bool replace = true;          ///< Whether a slice may be chosen several times.
+  std::optional<Array> p = {};  ///< The probability of each slice; default: equal ones.
+  std::int64_t axis = 0;        ///< The axis of an array whose slices are chosen.
+  std::string mode = "low";     ///< As in gumbel, for choices by probabilities without replacement.
 };
-/// Parts of `a` along an axis; of an integer, numbers below it. The shape stands in the place of the axis. Throws
+/// Slices of `a` along an axis; for an integer, numbers below it. The shape takes the place of the axis. Throws
 /// InvalidArgument if there is nothing to choose from, or not enough without replacement.
 Array choice(const Operand& key, const Operand& a, const Shape& shape = {}, const ChoiceOptions& options = {});
 
 struct CategoricalOptions {
-  std::int64_t axis = -1;    ///< Along which the categories lie.
+  std::int64_t axis = -1;    ///< The axis of the categories.
   SampleShape shape = {};    ///< Ends with the shape of logits without the axis, which is the default.
   bool replace = true;       ///< Whether samples of one distribution may be equal.
-  std::string mode = "low";  ///< As of gumbel.
+  std::string mode = "low";  ///< As in gumbel.
 };
-/// Positions along an axis, i32, with probabilities softmax(logits): by the maximum of the logits and Gumbel noise
-/// (Gumbel 1954; without replacement the greatest ones, Vieira 2014).
+/// Positions along an axis, i32, with probabilities softmax(logits): the maximum of logits plus Gumbel noise (Gumbel
+/// 1954) or, without replacement, the greatest ones (Vieira 2014).
 Array categorical(const Operand& key, const Operand& logits, const CategoricalOptions& options = {});
 
-// ---- The normal distribution and what is made of it.
+// ---- The normal distribution, and distributions computed from it.
 
-/// Normal numbers of mean 0 and variance 1, by the inverse of the error function. Also of complex numbers: the
-/// variances of their parts are 1/2.
+/// Normally distributed numbers of mean 0 and variance 1, by the inverse error function. In complex numbers both parts
+/// have variance 1/2.
 Array normal(const Operand& key, const Shape& shape = {}, Dtype dtype = float32);
-/// The same between lower and upper.
+/// The same, truncated to the range from lower to upper.
 Array truncated_normal(const Operand& key, const Operand& lower, const Operand& upper, const SampleShape& shape = {},
                        Dtype dtype = float32);
 struct MultivariateNormalOptions {
   std::optional<Dtype> dtype = {};  ///< Default: that of mean and cov.
-  std::string method = "cholesky";  ///< How cov is taken apart: "svd" and "eigh" also take singular matrices.
+  std::string method = "cholesky";  ///< How cov is factored: "svd" and "eigh" also take singular matrices.
 };
-/// Vectors with a mean and a matrix of covariances. `shape` is that of the batches. Throws InvalidArgument for a mean
-/// that is no vector of n, a cov that is no n × n matrix, and for other methods.
+/// Normally distributed vectors with this mean and covariance matrix. `shape` is that of the batches. Throws
+/// InvalidArgument for a mean that is not a vector of n, for a cov that is not an n × n matrix, and for other methods.
 Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& cov, const SampleShape& shape = {},
                           const MultivariateNormalOptions& options = {});
 /// exp of sigma times a normal number, real or complex.
 Array lognormal(const Operand& key, const Operand& sigma = 1.0, const SampleShape& shape = {}, Dtype dtype = float32);
-/// The length of three normal numbers.
+/// The length of a vector of three normally distributed numbers.
 Array maxwell(const Operand& key, const Shape& shape = {}, Dtype dtype = float32);
-/// loc, plus or minus scale times a number of maxwell. The shape of the parameters is added to a shape that is given.
+/// loc, plus or minus scale times a number of maxwell. The shape of the parameters is appended to a shape that is
+/// given.
 Array double_sided_maxwell(const Operand& key, const Operand& loc, const Operand& scale, const Shape& shape = {},
                            Dtype dtype = float32);
 /// scale sqrt(-2 log(u)): the length of two normal numbers.
@@ -166,8 +169,8 @@ Array exponential(const Operand& key, const Shape& shape = {}, Dtype dtype = flo
 Array laplace(const Operand& key, const Shape& shape = {}, Dtype dtype = float32);      ///< Of mean 0 and scale 1.
 Array logistic(const Operand& key, const Shape& shape = {}, Dtype dtype = float32);     ///< Of mean 0 and scale 1.
 Array cauchy(const Operand& key, const Shape& shape = {}, Dtype dtype = float32);       ///< Of location 0 and scale 1.
-/// -log(-log(u)). With "low" the greatest is about 16 in f32; "high" and "highest" take more bits for those that are
-/// great. Throws InvalidArgument for other modes.
+/// -log(-log(u)). In mode "low" the greatest sample is about 16 in f32; "high" and "highest" use more bits for great
+/// ones. Throws InvalidArgument for other modes.
 Array gumbel(const Operand& key, const Shape& shape = {}, Dtype dtype = float32, const std::string& mode = "low");
 /// scale (-log(1 - u))^(1 / concentration). The parameters broadcast with the shape.
 Array weibull_min(const Operand& key, const Operand& scale, const Operand& concentration, const Shape& shape = {},
@@ -178,16 +181,16 @@ Array pareto(const Operand& key, const Operand& b, const SampleShape& shape = {}
 Array triangular(const Operand& key, const Operand& left, const Operand& mode, const Operand& right,
                  const SampleShape& shape = {}, Dtype dtype = float32);
 
-// ---- The gamma distribution and what is made of it.
+// ---- The gamma distribution, and distributions computed from it.
 //
-// Method "exact" rejects samples (Marsaglia and Tsang 2000, "A simple method for generating gamma variables"), each
-// with keys of its own. "approximate" has no loop: it has the quantiles of Goldstein 1973, "Algorithm 451", right to
-// 0.05 %. Other methods throw InvalidArgument.
+// Method "exact" rejects samples (Marsaglia and Tsang 2000, "A simple method for generating gamma variables"), each of
+// which has keys of its own. "approximate" has no loop: it uses the quantiles of Goldstein 1973, "Algorithm 451", which
+// are right to 0.05 %. Other methods throw InvalidArgument.
 
-/// Of shape a and scale 1.
+/// The gamma distribution of shape a and scale 1.
 Array gamma(const Operand& key, const Operand& a, const SampleShape& shape = {}, Dtype dtype = float32,
             const std::string& method = "exact");
-/// The logarithm of the same, which is exact also for a small a.
+/// The logarithm of such numbers, which is accurate also for a small a.
 Array loggamma(const Operand& key, const Operand& a, const SampleShape& shape = {}, Dtype dtype = float32,
                const std::string& method = "exact");
 /// Between 0 and 1, with density x^(a - 1) (1 - x)^(b - 1), normalized.
@@ -211,25 +214,26 @@ Array ball(const Operand& key, std::int64_t d, const Operand& p = 2, const Shape
 
 // ---- Counts.
 
-/// How often something happens that does so lam times in the mean; -1 for a negative lam or NaN. "exact": below 10 by
-/// Knuth's products of uniform numbers, else by Hörmann 1993, "The transformed rejection method for generating Poisson
-/// random variables". "approximate" has no loop, and is off by 1e-4 in probability: the approximation of Peizer and
-/// Pratt 1968, or sums of probabilities below 7. Other methods throw InvalidArgument.
+/// Poisson distributed counts of mean lam; -1 for a negative lam or NaN. "exact": below 10 by Knuth's products of
+/// uniform numbers, else by Hörmann 1993, "The transformed rejection method for generating Poisson random variables".
+/// "approximate" has no loop, and its probabilities are off by 1e-4: the approximation of Peizer and Pratt 1968, or
+/// sums of probabilities below 7. Other methods throw InvalidArgument.
 Array poisson(const Operand& key, const Operand& lam, const SampleShape& shape = {}, Dtype dtype = int32,
               const std::string& method = "exact");
-/// How often something of probability p happens in n trials, as a float; NaN for a negative n and a p that is none.
-/// By counting geometric distances where n p is at most 10, else by Hörmann 1993, "The generation of binomial random
-/// variates".
+/// Binomially distributed counts, of events of probability p in n trials, as floats; NaN for a negative n, and for a p
+/// that is not a probability. Computed by counting geometric distances where n p is at most 10, else by Hörmann 1993,
+/// "The generation of binomial random variates".
 Array binomial(const Operand& key, const Operand& n, const Operand& p, const SampleShape& shape = {},
                Dtype dtype = float32);
 struct MultinomialOptions {
   SampleShape shape = {};           ///< Of the batches.
   std::optional<Dtype> dtype = {};  ///< Default: that of n and p.
 };
-/// How often each of several things happens in n trials; their probabilities lie along the last dimension of p.
+/// Multinomially distributed counts: how often each category occurs in n trials, with probabilities along the last
+/// dimension of p.
 Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MultinomialOptions& options = {});
-/// How many trials there are until something of probability p happens for the first time. Throws InvalidArgument for a
-/// dtype of no integers.
+/// Geometrically distributed counts: the number of trials up to the first event of probability p. Throws
+/// InvalidArgument for a dtype that is not an integer type.
 Array geometric(const Operand& key, const Operand& p, const SampleShape& shape = {}, Dtype dtype = int32);
 
 }  // namespace shoal::random

@@ -1,7 +1,7 @@
 // Signals: convolutions of any number of dimensions, trends, and spectra of parts of a signal, as in jax.scipy.signal.
 //
-// Operands are taken as floats of their common dtype. What is split along dimensions that are not transformed, and
-// along which nothing moves, stays where it is.
+// Operands are taken as floats of their common dtype. Dimensions that are not transformed, and along which nothing
+// moves, stay split as they are.
 #pragma once
 
 #include <cstdint>
@@ -15,45 +15,46 @@
 
 namespace shoal::signal {
 
-// ---- Convolutions. Modes are "full": of all places where they overlap; "same": of those in the middle, as many as in1
-// has elements; "valid": of those where the smaller one lies inside of the other. Throw InvalidArgument for other
-// modes, for operands of different ranks, without elements, and of which none is the smaller one in all dimensions.
+// ---- Convolutions. Modes are "full": all positions where the operands overlap; "same": those in the middle, as many
+// as in1 has elements; "valid": those where the smaller operand lies inside the other. Throw InvalidArgument for other
+// modes, for operands of different ranks or without elements, and if neither operand is the smaller one in all
+// dimensions.
 
 struct ConvolveOptions {
   std::string mode = "full";
-  /// "direct" and "auto" add up products; "fft" goes by fftconvolve.
+  /// "direct" and "auto" add up products; "fft" uses fftconvolve.
   std::string method = "auto";
 };
 Array convolve(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
-/// The sums of products of in1 with in2, conjugated, moved along it.
+/// The sums of products of in1 with the conjugate of in2, which moves along it.
 Array correlate(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
-/// Of matrices. What surrounds them counts as 0.
+/// convolve for matrices, with zero padding.
 Array convolve2d(const Operand& in1, const Operand& in2, const std::string& mode = "full");
-/// Of "same" the place in the middle is another one than in correlate where in2 has an even extent, and of
-/// "valid" it is the conjugate where in1 is the smaller one, as in SciPy.
+/// correlate for matrices, but as in SciPy: for "same" the centre differs if in2 has an even extent, and for "valid"
+/// the result is conjugated if in1 is the smaller one.
 Array correlate2d(const Operand& in1, const Operand& in2, const std::string& mode = "full");
 
 struct FftConvolveOptions {
   std::string mode = "full";
-  std::optional<Dims> axes = {};  ///< Along which they are convolved; default: all. The others have equal extents.
+  std::optional<Dims> axes = {};  ///< The convolved dimensions; default: all. The others have equal extents.
 };
-/// The same by the product of Fourier transforms, of the next length that has no factors but 2, 3 and 5. Errors are
-/// those of transforms, relative to the greatest element.
+/// As convolve, by the product of Fourier transforms, whose length is the next one without factors other than 2, 3 and
+/// 5. Errors are those of transforms, relative to the greatest element.
 Array fftconvolve(const Operand& in1, const Operand& in2, const FftConvolveOptions& options = {});
 
 // ---- Trends.
 
 struct DetrendOptions {
   std::int64_t axis = -1;
-  std::string type = "linear";  ///< "constant": without the mean; "linear": without the line of least squares.
-  Dims breakpoints = {};        ///< Between which each part has a line of its own.
+  std::string type = "linear";  ///< "constant": subtract the mean; "linear": the line of least squares.
+  Dims breakpoints = {};        ///< Each part between two of them has a line of its own.
 };
 /// Throws InvalidArgument for another type, and for breakpoints outside the axis.
 Array detrend(const Operand& data, const DetrendOptions& options = {});
 
 // ---- Spectra. A signal is cut into segments, each is multiplied by a window and transformed.
 
-/// "hann", "hamming", "blackman", "bartlett", "boxcar", each as of a periodic signal, or the elements of one.
+/// "hann", "hamming", "blackman", "bartlett" or "boxcar", in their periodic forms; or the elements of a window.
 class Window {
  public:
   Window(const char* name) : value_(std::string(name)) {}
@@ -66,19 +67,19 @@ class Window {
   std::variant<std::string, Array> value_;
 };
 
-/// "constant" or "linear", as detrend; a function of segments along the last dimension; or nothing.
+/// "constant" or "linear", as in detrend; a function of segments along the last dimension; or nothing.
 using Trend = std::variant<std::monostate, std::string, std::function<Array(const Array&)>>;
 
 struct SpectrumOptions {
-  Operand fs = 1.0;  ///< The number of samples in a unit of time.
+  Operand fs = 1.0;  ///< The number of samples per unit of time.
   Window window = "hann";
   std::optional<std::int64_t> nperseg =
       {};  ///< Elements of a segment; default: as many as the window or the signal has.
   std::optional<std::int64_t> noverlap = {};  ///< How many of them it shares with the next one; default: half of them.
   std::optional<std::int64_t> nfft = {};      ///< The length of transforms; default: nperseg.
   Trend detrend = std::string("constant");
-  bool return_onesided = true;      ///< Of real signals the first half of frequencies alone.
-  std::string scaling = "density";  ///< "density": by hertz; "spectrum": not.
+  bool return_onesided = true;      ///< For real signals, only the first half of the frequencies.
+  std::string scaling = "density";  ///< "density": power per hertz; "spectrum": power.
   std::int64_t axis = -1;
   std::string average = "mean";  ///< "mean" or "median" of the segments.
 };
@@ -86,11 +87,11 @@ struct Spectrum {
   Array frequencies;
   Array density;
 };
-/// The density of the power of x over frequencies, by the method of Welch 1967, "The use of fast Fourier transform for
-/// the estimation of power spectra". Throws InvalidArgument for lengths that do not fit, for a window that is no vector
-/// of nperseg, and for other words than those above.
+/// The power spectral density of x, by the method of Welch 1967, "The use of fast Fourier transform for the estimation
+/// of power spectra". Throws InvalidArgument for lengths that do not fit, for a window that is not a vector of nperseg,
+/// and for other words than those above.
 Spectrum welch(const Operand& x, const SpectrumOptions& options = {});
-/// That of two signals: complex.
+/// The cross spectral density of two signals, complex.
 Spectrum csd(const Operand& x, const Operand& y, const SpectrumOptions& options = {});
 
 struct StftOptions {
@@ -101,10 +102,10 @@ struct StftOptions {
   std::optional<std::int64_t> nfft = {};
   Trend detrend = {};
   bool return_onesided = true;
-  /// What half a segment at both ends is: "even" or "odd": mirrored; "constant": the outermost element; "zeros"; or
-  /// nothing is added.
+  /// How the signal is extended by half a segment at both ends: "even" or "odd": mirrored; "constant": by the outermost
+  /// element; "zeros"; nullopt: not at all.
   std::optional<std::string> boundary = "zeros";
-  bool padded = true;  ///< Zeros follow, so that the last segment is whole.
+  bool padded = true;  ///< Append zeros, so that the last segment is whole.
   std::int64_t axis = -1;
 };
 struct TimeSpectrum {
@@ -121,7 +122,7 @@ struct IstftOptions {
   std::optional<std::int64_t> noverlap = {};
   std::optional<std::int64_t> nfft = {};
   bool input_onesided = true;
-  bool boundary = true;  ///< Half a segment at both ends is cut off.
+  bool boundary = true;  ///< Cut off half a segment at both ends.
   std::int64_t time_axis = -1;
   std::int64_t freq_axis = -2;
 };
@@ -129,7 +130,7 @@ struct TimeSignal {
   Array times;
   Array signal;
 };
-/// The signal that stft makes this spectrum of, by the segments' sum weighted by the window (Griffin & Lim 1984,
+/// The signal of which stft makes this spectrum: the sum of the segments, weighted by the window (Griffin & Lim 1984,
 /// "Signal estimation from modified short-time Fourier transform").
 TimeSignal istft(const Operand& spectrum, const IstftOptions& options = {});
 

@@ -123,8 +123,17 @@ class Manager:
     def __enter__(self):
         return self
 
-    def __exit__(self, *error):
-        self.wait()
+    def __exit__(self, kind, error, traceback):
+        if kind is None:
+            self.wait()
+            return
+        # What the body raised is raised, whatever becomes of what it saved.
+        try:
+            self.wait()
+        except Exception as other:
+            import warnings
+
+            warnings.warn(f"{self!r}: {other}", RuntimeWarning, stacklevel=2)
 
     def __repr__(self):
         return f"checkpoints.Manager({self.directory!r})"

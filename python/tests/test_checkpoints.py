@@ -290,3 +290,69 @@ def test_what_was_just_saved_stays(tmp_path):
     manager.wait()
     assert manager.all_steps() == [150, 300]
     assert manager.restore({"w": jnp.zeros(2, int)}, step=150)["w"].tolist() == [150, 150]
+
+
+def test_what_a_body_raises_is_not_hidden(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(RuntimeWarning, match=r"checkpoints.Manager\('.*file/run'\): .*file"):
+        with pytest.raises(KeyError, match="mine"):
+            with checkpoints.Manager(tmp_path / "file/run") as manager:
+                manager.save(1, {"w": jnp.ones(2)})
+                raise KeyError("mine")
+    with pytest.raises(OSError, match="file"):
+        with checkpoints.Manager(tmp_path / "file/run") as manager:
+            manager.save(1, {"w": jnp.ones(2)})
+
+
+def test_errors_of_the_tool_name_no_line(tmp_path):
+    checkpoints.save(tmp_path / "run", 1, {"w": jnp.arange(100.0)})
+    file = tmp_path / "run/step_00000001/process_00000.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    tool = os.path.join(os.path.dirname(sys.executable), "shoal")
+    for words in (["verify", str(tmp_path / "run")], ["ls", str(tmp_path / "run"), "--step", "3"],
+                  ["export", str(tmp_path / "run"), str(tmp_path / "x.safetensors")], ["ls", str(tmp_path / "none")]):
+        done = subprocess.run([tool, "checkpoint", *words], capture_output=True, text=True, timeout=100)
+        assert done.returncode == 1 and done.stdout + done.stderr, words
+        assert "\n  at " not in done.stdout + done.stderr, words
+
+
+REFUSED = """
+import os, signal, sys, threading, time
+import shoal as jax
+import shoal.numpy as jnp
+from shoal import checkpoints
+
+jax.distributed.initialize()
+process = jax.process_index()
+tree = {"w": jnp.ones(2)}
+manager = checkpoints.Manager(sys.argv[1])
+try:
+    manager.save(-1 if process == 1 else 1, tree)
+    assert process == 0
+except ValueError as error:
+    assert process == 1 and "step is -1" in str(error)
+try:
+    manager.wait()
+    assert process == 1
+except OSError as error:
+    print(process, str(error).splitlines()[0])
+if process == 0:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+else:
+    time.sleep(1.5)  # Meanwhile process 0 waits for this one.
+manager.save(2, tree)
+try:
+    manager.wait()
+except KeyboardInterrupt:
+    print(process, "interrupted")
+print(process, manager.all_steps())
+"""
+
+
+def test_processes_that_wait_for_others_are_told_and_interrupted(tmp_path):
+    tool = os.path.join(os.path.dirname(sys.executable), "shoal")
+    program = [sys.executable, "-c", REFUSED, str(tmp_path / "run")]
+    done = subprocess.run([tool, "run", "-n", "2", "--no-prefix", "--", *program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = "checkpoints.Manager.save: process 1: step is -1; it must not be negative"
+    assert sorted(done.stdout.splitlines()) == ["0 [2]", f"0 {wrong}", "0 interrupted", "1 [2]"]

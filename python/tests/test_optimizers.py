@@ -204,3 +204,73 @@ def test_cache_gives_what_attention_gives():
     for i in range(6):
         cache, one = step(cache, *(a[:, i : i + 1] for a in (q, k, v)))
         np.testing.assert_allclose(one, whole[:, i : i + 1], rtol=1e-4, atol=1e-6)
+
+
+def test_infinite_scores_give_what_optax_gives():
+    inf, nan = jnp.inf, jnp.nan
+    scores = jnp.array([[inf, 0.0, 1.0], [inf, 0.0, 1.0], [-inf, 0.0, 1.0], [-inf, -inf, -inf]])
+    classes = jnp.array([0, 1, 0, 0])
+    loss = layers.softmax_cross_entropy_with_integer_labels
+    np.testing.assert_array_equal(loss(scores, classes), [nan, inf, inf, nan])
+    slopes = shoal.grad(lambda s: loss(s, classes).sum())(scores)
+    np.testing.assert_array_equal(slopes[:2], [[nan, 0, 0], [nan, -1, 0]])
+
+
+def test_parts_of_optimizers():
+    x = jnp.ones((3, 2))
+    p, _ = run(optimizers.chain(optimizers.scale_by_adam(b2=0.9), optimizers.scale(-0.1)))
+    wanted, _ = run(optimizers.adam(0.1, b2=0.9))
+    for a, b in zip(shoal.tree.leaves(p), shoal.tree.leaves(wanted)):
+        np.testing.assert_array_equal(a, b)
+    for part in (
+        optimizers.scale_by_lion(), optimizers.scale_by_rms(), optimizers.scale_by_rss(),
+        optimizers.scale_by_factored_rms(min_dim_size_to_factor=2), optimizers.scale_by_param_block_rms(),
+        optimizers.scale_by_trust_ratio(),
+        optimizers.masked(optimizers.scale_by_muon(ns_steps=3), lambda path, p: p.ndim == 2),
+    ):
+        p, _ = run(optimizers.chain(part, optimizers.scale(-1e-3)))
+        assert float(loss(p, x)) < float(loss(params(), x))
+
+
+def heavy_ball(decay):
+    def init(params):
+        return {"sum": shoal.tree.map(jnp.zeros_like, params), "count": jnp.int32(0)}
+
+    def update(updates, state, params):
+        total = shoal.tree.map(lambda u, s: u + decay * s, updates, state["sum"])
+        return total, {"sum": total, "count": state["count"] + 1}
+
+    return init, update
+
+
+def test_transformations_of_ones_own():
+    # As a pair, as an object, and for a part of the parameters.
+    own = optimizers.chain(heavy_ball(0.5), optimizers.scale(-0.1))
+    p, state = run(own)
+    wanted, _ = run(optimizers.sgd(0.1, momentum=0.5))
+    for a, b in zip(shoal.tree.leaves(p), shoal.tree.leaves(wanted)):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert sorted(state) == ["0.count", "0.sum['b'][0]", "0.sum['b'][1]", "0.sum['w']"] and int(state["0.count"]) == 5
+    made = optimizers.GradientTransformation(*heavy_ball(0.5))
+    _, state = run(optimizers.masked(made, lambda path, p: p.ndim == 2))
+    assert sorted(state) == ["count", "sum['w']"]
+    # A tree that is one array has no path.
+    updates, state = made.update(jnp.ones(2), made.init(jnp.ones(2)), jnp.ones(2))
+    assert updates.tolist() == [1, 1] and sorted(state) == ["count", "sum."]
+    nothing = lambda params: {}
+    for pair, message in (
+        ((nothing, lambda u, s, p: u), "what update gives must be a tuple"),
+        ((nothing, lambda u, s, p: ({}, s)), "the updates should have the same keys"),
+        ((lambda p: [], lambda u, s, p: (u, s)), "what init gives must be a dict"),
+        ((lambda p: {"mu": {"['v']": jnp.ones(2)}}, None), "init and update must be functions"),
+        ((lambda p: {"mu": {"['v']": jnp.ones(2)}}, lambda u, s, p: (u, s)), "which is no parameter"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            made = optimizers.chain(pair)
+            made.update(params(), made.init(params()), params())
+    for make in (
+        lambda: optimizers.partition([optimizers.sgd(1.0)], lambda path, p: "a"),
+        lambda: optimizers.piecewise_constant_schedule(1.0, "x"),
+    ):
+        with pytest.raises(TypeError, match="must be a dict"):
+            make()

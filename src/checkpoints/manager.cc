@@ -96,12 +96,23 @@ class Manager::Impl {
 
   bool save(std::int64_t step, std::vector<Array> leaves, TreeDef tree, const SaveOptions& options) {
     throw_error();
-    if (step < 0) throw misuse<InvalidArgument>("step is {}; it must not be negative", step);
     Job job{.step = step, .tree = std::move(tree), .where = Caller::line()};
-    job.metadata = checked_json(options.metadata, "metadata");
-    job.arrays = hold(leaves, job.tree);
+    try {
+      if (step < 0) throw misuse<InvalidArgument>("step is {}; it must not be negative", step);
+      job.metadata = checked_json(options.metadata, "metadata");
+      job.arrays = hold(leaves, job.tree);
+    } catch (...) {
+      if (Meeting(name_, 0, {}).is_alone()) throw;
+      job.refused = std::current_exception();
+    }
     leaves.clear();
-    if (!may_begin(job)) return false;
+    const bool may = may_begin(job);
+    if (job.refused) {
+      const std::exception_ptr refused = job.refused;
+      if (may) submit(std::move(job));
+      std::rethrow_exception(refused);
+    }
+    if (!may) return false;
     const bool must_wait = exceeds_memory(job);
     submit(std::move(job));
     if (must_wait) {
@@ -140,6 +151,8 @@ class Manager::Impl {
     std::vector<DeviceArray> arrays = {};
     SourceLocation where;
     std::uint64_t decision = 0;  // The number of the meeting in which it was decided on.
+    // What is wrong with the arguments of this process. Others wait for it, and so their thread is told.
+    std::exception_ptr refused = {};
   };
 
   static std::uint64_t next_number() {
@@ -255,7 +268,7 @@ class Manager::Impl {
       try {
         write(*job_);
       } catch (...) {
-        error = std::current_exception();
+        if (!job_->refused) error = std::current_exception();  // Else save() has thrown it.
       }
       lock.lock();
       job_.reset();
@@ -270,7 +283,7 @@ class Manager::Impl {
   void write(const Job& job) {
     const Caller caller(kSave, job.where);
     std::vector<Held> arrays;
-    const std::vector<std::string> paths = paths_of(job.tree);
+    const std::vector<std::string> paths = job.refused ? std::vector<std::string>() : paths_of(job.tree);
     for (std::size_t i = 0; i < paths.size(); ++i) arrays.push_back({paths[i], job.arrays[i]});
     check_paths(paths);
 
@@ -278,6 +291,7 @@ class Manager::Impl {
     std::optional<FolderLock> lock;
     Path unfinished;
     const std::string begun = meeting.from_first("begun", [&] {
+      if (job.refused) std::rethrow_exception(job.refused);
       make_folders(directory_);
       lock.emplace(directory_, std::min<std::chrono::milliseconds>(options_.timeout, kLockPatience));
       remove_leftovers(directory_);
@@ -317,6 +331,7 @@ class Manager::Impl {
     try {
       reports = meeting.to_first("written", [&] {
         try {
+          if (job.refused) std::rethrow_exception(job.refused);
           check_begun(job, begun, unfinished, run);
           return types +
                  bytes_of(write_portions(arrays, portions_of(arrays, meeting.process(), meeting.num_processes()),

@@ -16,6 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Errors name no line: who reads them has called the tool.
+constexpr SourceLocation kNowhere{};
+
 // "12.0 MiB"
 std::string size_text(std::int64_t bytes) {
   constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
@@ -54,7 +57,7 @@ std::string lay_text(const std::string& sharding) {
 }
 
 std::vector<std::int64_t> steps_of(const CheckpointOptions& options) {
-  std::vector<std::int64_t> steps = checkpoints::steps(options.folder);
+  std::vector<std::int64_t> steps = checkpoints::steps(options.folder, kNowhere);
   if (steps.empty()) throw std::runtime_error(fmt::format("there is no checkpoint in \"{}\"", options.folder));
   if (options.step) return {*options.step};
   return steps;
@@ -68,7 +71,7 @@ int list_checkpoints(const CheckpointOptions& options) {
   bool all_fine = true;
   for (const std::int64_t step : steps_of(options)) {
     try {
-      const checkpoints::CheckpointInfo info = checkpoints::describe(options.folder, step);
+      const checkpoints::CheckpointInfo info = checkpoints::describe(options.folder, step, kNowhere);
       Json arrays = Json::array();
       if (options.step) {
         for (const checkpoints::StoredArrayInfo& array : info.arrays) {
@@ -114,7 +117,7 @@ int verify_checkpoints(const CheckpointOptions& options) {
   int code = 0;
   for (const std::int64_t step : steps_of(options)) {
     try {
-      checkpoints::verify(options.folder, step);
+      checkpoints::verify(options.folder, step, kNowhere);
       fmt::print("{}  good\n", step);
     } catch (const Error& error) {
       code = 1;
@@ -127,7 +130,7 @@ int verify_checkpoints(const CheckpointOptions& options) {
 int export_checkpoint(const CheckpointOptions& options) {
   checkpoints::ExportOptions how{.step = options.step, .name = {}};
   if (options.keep_paths) how.name = [](const std::string& path) { return path; };
-  checkpoints::export_safetensors(options.folder, options.file, how);
+  checkpoints::export_safetensors(options.folder, options.file, how, kNowhere);
   return 0;
 }
 

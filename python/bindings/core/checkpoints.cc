@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bindings/core/call.h"
+#include "bindings/core/interruptible.h"
 #include "shoal/checkpoints.h"
 
 namespace shoal::python {
@@ -15,9 +16,9 @@ namespace {
 
 // Waits for its thread without the GIL, which functions of Python need that make the arrays it writes.
 struct HeldManager {
-  std::unique_ptr<checkpoints::Manager> manager;
+  std::shared_ptr<checkpoints::Manager> manager;  // A wait that Ctrl-C has ended has it, too.
 
-  explicit HeldManager(std::unique_ptr<checkpoints::Manager> made) : manager(std::move(made)) {}
+  explicit HeldManager(std::shared_ptr<checkpoints::Manager> made) : manager(std::move(made)) {}
   HeldManager(const HeldManager&) = delete;
   HeldManager& operator=(const HeldManager&) = delete;
   ~HeldManager() {
@@ -97,7 +98,7 @@ void bind_checkpoints(nb::module_& m) {
                 .when_busy = skips ? checkpoints::WhenBusy::kSkip : checkpoints::WhenBusy::kWait,
                 .overwrite = overwrite,
                 .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000))};
-            new (self) HeldManager(std::make_unique<Manager>(directory, options, user_line()));
+            new (self) HeldManager(std::make_shared<Manager>(directory, options, user_line()));
           },
           "directory"_a, "keep_last"_a.none(), "skips"_a, "overwrite"_a, "timeout"_a)
       .def(
@@ -141,7 +142,7 @@ void bind_checkpoints(nb::module_& m) {
           "step"_a.none())
       .def("wait", [](HeldManager& self) {
         const SourceLocation where = user_line();
-        unlocked([&] { self.manager->wait(where); });
+        interruptible([manager = self.manager, where] { manager->wait(where); });
       });
   m.def(
       "_checkpoint_save",

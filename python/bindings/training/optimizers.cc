@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,17 +51,140 @@ Mask mask(nb::handle x, const char* function) {
   };
 }
 
-const GradientTransformation& transformation(nb::handle x, const char* function) {
-  if (!nb::isinstance<GradientTransformation>(x)) {
-    type_error(fmt::format("{}: needs transformations of gradients, got {}", function, type_text(x)));
+nb::dict dict_of(nb::handle x, const std::string& what) {
+  if (!nb::isinstance<nb::dict>(x)) type_error(fmt::format("{} must be a dict, got {}", what, type_text(x)));
+  return nb::borrow<nb::dict>(x);
+}
+
+std::string name_of_key(nb::handle key, const std::string& what) {
+  if (!nb::isinstance<nb::str>(key)) {
+    type_error(fmt::format("{} must have strings as keys, got {}", what, type_text(key)));
   }
-  return nb::cast<const GradientTransformation&>(x);
+  return nb::cast<std::string>(key);
+}
+
+// ---- Transformations of the user's own. Their functions see trees as dicts of arrays by their paths, since what they
+// transform may be a part of a tree alone.
+
+// The path of a tree that is one array is empty: a name that cannot be told from none.
+std::string shown(const std::string& path) { return path.empty() ? "." : path; }
+
+nb::dict by_path(const Leaves& leaves) {
+  nb::dict made;
+  for (std::size_t i = 0; i < leaves.paths.size(); ++i)
+    made[shown(leaves.paths[i]).c_str()] = nb::cast(leaves.arrays[i]);
+  return made;
+}
+
+// The path at the end of a name, or nothing.
+std::string_view path_in(std::string_view name, const Leaves& params) {
+  std::string_view found;
+  for (const std::string& one : params.paths) {
+    const std::string path = shown(one);
+    if (name.size() > path.size() && name.ends_with(path) && path.size() > found.size()) {
+      found = name.substr(name.size() - path.size());
+    }
+  }
+  return found;
+}
+
+// The entry "mu" with an array for the parameter "['w']" is "mu['w']".
+State own_state(nb::handle given, const Leaves& params, const char* what) {
+  State state;
+  for (const auto& [key, value] : dict_of(given, what)) {
+    const std::string name = name_of_key(key, what);
+    if (!nb::isinstance<nb::dict>(value)) {
+      if (!path_in(name, params).empty()) {
+        type_error(fmt::format("{} has an array named \"{}\", which ends as the path of a parameter does", what, name));
+      }
+      state.emplace(name, to_array(value, what));
+      continue;
+    }
+    for (const auto& [path, array] : nb::borrow<nb::dict>(value)) {
+      const std::string of = name_of_key(path, what);
+      const auto is_it = [&](const std::string& one) { return shown(one) == of; };
+      if (std::find_if(params.paths.begin(), params.paths.end(), is_it) == params.paths.end()) {
+        type_error(fmt::format("{}: \"{}\" has an array for \"{}\", which is no parameter", what, name, of));
+      }
+      state.emplace(name + of, to_array(array, what));
+    }
+  }
+  return state;
+}
+
+nb::dict own_state_object(const State& state, const Leaves& params) {
+  nb::dict made;
+  for (const auto& [name, array] : state) {
+    const std::string_view path = path_in(name, params);
+    if (path.empty()) {
+      made[name.c_str()] = nb::cast(array);
+      continue;
+    }
+    const std::string key = name.substr(0, name.size() - path.size());
+    if (!made.contains(key.c_str())) made[key.c_str()] = nb::dict();
+    nb::borrow<nb::dict>(made[key.c_str()])[std::string(path).c_str()] = nb::cast(array);
+  }
+  return made;
+}
+
+GradientTransformation own_transformation(nb::handle init, nb::handle update) {
+  const char* const kInit = "GradientTransformation: what init gives";
+  const char* const kUpdate = "GradientTransformation: what update gives";
+  for (const nb::handle function : {init, update}) {
+    if (PyCallable_Check(function.ptr()) != 0) continue;
+    type_error(fmt::format("GradientTransformation: init and update must be functions, got {}", type_text(function)));
+  }
+  return {[kInit, f = Held(init)](const Leaves& params) {
+            const nb::gil_scoped_acquire gil;
+            return own_state(nb::object(f.get()(by_path(params))), params, kInit);
+          },
+          [kUpdate, f = Held(update)](const Leaves& gradients, const State& state, const Leaves& params) {
+            const nb::gil_scoped_acquire gil;
+            const nb::object made = f.get()(by_path(gradients), own_state_object(state, params), by_path(params));
+            if (!nb::isinstance<nb::tuple>(made) || nb::len(made) != 2) {
+              type_error(fmt::format("{} must be a tuple of updates and state, got {}", kUpdate, type_text(made)));
+            }
+            const nb::dict updates = dict_of(made[0], fmt::format("{}: the updates", kUpdate));
+            std::vector<Array> arrays;
+            for (const std::string& path : gradients.paths) {
+              const std::string key = shown(path);
+              if (!updates.contains(key.c_str()) || nb::len(updates) != gradients.paths.size()) {
+                type_error(fmt::format("{}: the updates should have the same keys as the gradients, which have \"{}\"",
+                                       kUpdate, key));
+              }
+              arrays.push_back(to_array(updates[key.c_str()], kUpdate));
+            }
+            return std::pair(std::move(arrays), own_state(made[1], params, kUpdate));
+          }};
+}
+
+// One of this module, or a pair of functions.
+GradientTransformation transformation(nb::handle x, const char* function) {
+  if (nb::isinstance<GradientTransformation>(x)) return nb::cast<const GradientTransformation&>(x);
+  if (nb::isinstance<nb::tuple>(x) && nb::len(x) == 2) {
+    const nb::tuple pair = nb::borrow<nb::tuple>(x);
+    return own_transformation(pair[0], pair[1]);
+  }
+  type_error(fmt::format("{}: needs transformations of gradients, got {}", function, type_text(x)));
 }
 
 std::vector<GradientTransformation> transformations(nb::args list, const char* function) {
   std::vector<GradientTransformation> made;
   for (const nb::handle one : list) made.push_back(transformation(one, function));
   return made;
+}
+
+// Three numbers, or three for each step; None leaves the default.
+void set_coefficients(MuonScaleOptions& options, nb::handle coefficients, const char* function) {
+  if (coefficients.is_none()) return;
+  options.ns_coeffs.clear();
+  for (const nb::handle one : coefficients) {
+    if (PyFloat_Check(one.ptr()) || PyLong_Check(one.ptr())) {
+      options.ns_coeffs.push_back(number(one, function, "ns_coeffs"));
+      continue;
+    }
+    for (const nb::handle inner : one) options.ns_coeffs.push_back(number(inner, function, "ns_coeffs"));
+  }
 }
 
 // ---- Trees.
@@ -147,7 +272,8 @@ void bind_schedules(nb::module_& m) {
       [](double init_value, nb::handle boundaries_and_scales) {
         std::map<std::int64_t, double> scales;
         if (!boundaries_and_scales.is_none()) {
-          for (const auto& [boundary, factor] : nb::cast<nb::dict>(boundaries_and_scales)) {
+          for (const auto& [boundary, factor] :
+               dict_of(boundaries_and_scales, "piecewise_constant_schedule: boundaries_and_scales")) {
             scales.emplace(integer(boundary, "piecewise_constant_schedule: a boundary"),
                            number(factor, "piecewise_constant_schedule", "a scale"));
           }
@@ -215,7 +341,17 @@ void bind_schedules(nb::module_& m) {
 void bind_transformations(nb::module_& m) {
   nb::class_<GradientTransformation>(
       m, "GradientTransformation",
-      "Makes of gradients, and of what it remembers of earlier ones, what is added to parameters.")
+      "Makes of gradients, and of what it remembers of earlier ones, what is added to parameters. "
+      "GradientTransformation(init, update) is one of your own, and so is the pair (init, update) wherever one is "
+      "taken: "
+      "init(params) gives the state, and update(updates, state, params) the next updates and state. Their trees are "
+      "dicts of arrays by path, as \"['w']\"; a state is a dict by names, of arrays and of such dicts.")
+      .def(
+          "__init__",
+          [](GradientTransformation* self, nb::handle init, nb::handle update) {
+            new (self) GradientTransformation(own_transformation(init, update));
+          },
+          "init"_a.none(), "update"_a.none())
       .def("init", &init, "params"_a.none(),
            "The state before the first update of a tree of parameters: a dict of arrays by names as \"0.mu['w']\", "
            "which lie where their parameters do.")
@@ -257,8 +393,8 @@ void bind_transformations(nb::module_& m) {
       "partition",
       [](nb::handle list, nb::handle label_of) {
         std::map<std::string, GradientTransformation> named;
-        for (const auto& [label, one] : nb::cast<nb::dict>(list)) {
-          named.emplace(nb::cast<std::string>(label), transformation(one, "partition"));
+        for (const auto& [label, one] : dict_of(list, "partition: transforms")) {
+          named.emplace(name_of_key(label, "partition: transforms"), transformation(one, "partition"));
         }
         if (PyCallable_Check(label_of.ptr()) == 0) {
           type_error(fmt::format("partition: label_of must be a function of a path and an array, got {}",
@@ -305,6 +441,73 @@ void bind_transformations(nb::module_& m) {
       },
       "weight_decay"_a = 0.0, "mask"_a = nb::none(),
       "The gradient plus the decay times the parameter, where mask(path, array) is true.");
+  m.def(
+      "scale_by_adam",
+      [](double b1, double b2, double eps, double eps_root, nb::handle dtype, Flag nesterov) {
+        return scale_by_adam({.b1 = b1,
+                              .b2 = b2,
+                              .eps = eps,
+                              .eps_root = eps_root,
+                              .mu_dtype = maybe_dtype(dtype),
+                              .nesterov = nesterov});
+      },
+      "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "eps_root"_a = 0.0, "mu_dtype"_a = nb::none(), nb::kw_only(),
+      "nesterov"_a = false, "Adam without a rate: Kingma and Ba 2015.");
+  m.def(
+      "scale_by_lion",
+      [](double b1, double b2, nb::handle dtype) {
+        return scale_by_lion({.b1 = b1, .b2 = b2, .mu_dtype = maybe_dtype(dtype)});
+      },
+      "b1"_a = 0.9, "b2"_a = 0.99, "mu_dtype"_a = nb::none(), "The sign of a moving average: Chen et al. 2023.");
+  m.def(
+      "scale_by_rms",
+      [](double decay, double eps, double initial_scale, Flag eps_in_sqrt, Flag bias_correction) {
+        return scale_by_rms({.decay = decay,
+                             .eps = eps,
+                             .initial_scale = initial_scale,
+                             .eps_in_sqrt = eps_in_sqrt,
+                             .bias_correction = bias_correction});
+      },
+      "decay"_a = 0.9, "eps"_a = 1e-8, "initial_scale"_a = 0.0, "eps_in_sqrt"_a = true, "bias_correction"_a = false,
+      "Divided by the root of the moving average of squares: Tieleman and Hinton 2012.");
+  m.def("scale_by_rss", &scale_by_rss, "initial_accumulator_value"_a = 0.1, "eps"_a = 1e-7,
+        "Divided by the root of the sum of all squares so far: Duchi, Hazan and Singer 2011.");
+  m.def(
+      "scale_by_factored_rms",
+      [](Flag factored, double decay_rate, std::int64_t offset, std::int64_t least, double epsilon) {
+        return scale_by_factored_rms({.factored = factored,
+                                      .decay_rate = decay_rate,
+                                      .step_offset = offset,
+                                      .min_dim_size_to_factor = least,
+                                      .epsilon = epsilon});
+      },
+      "factored"_a = true, "decay_rate"_a = 0.8, "step_offset"_a = 0, "min_dim_size_to_factor"_a = 128,
+      "epsilon"_a = 1e-30, "Adafactor's: squares of matrices by their rows and columns. Shazeer and Stern 2018.");
+  m.def("scale_by_param_block_rms", &scale_by_param_block_rms, "min_scale"_a = 1e-3,
+        "Times the root mean square of the parameter, at least min_scale.");
+  m.def(
+      "scale_by_trust_ratio",
+      [](double min_norm, double trust_coefficient, double eps) {
+        return scale_by_trust_ratio({.min_norm = min_norm, .trust_coefficient = trust_coefficient, .eps = eps});
+      },
+      "min_norm"_a = 0.0, "trust_coefficient"_a = 1.0, "eps"_a = 0.0,
+      "Times the norm of the parameter over that of the update: You et al. 2020.");
+  m.def(
+      "scale_by_muon",
+      [](nb::handle coefficients, std::int64_t steps, double beta, double eps, nb::handle dtype, Flag nesterov,
+         Flag adaptive) {
+        MuonScaleOptions options{.ns_steps = steps,
+                                 .beta = beta,
+                                 .eps = eps,
+                                 .mu_dtype = maybe_dtype(dtype),
+                                 .nesterov = nesterov,
+                                 .adaptive = adaptive};
+        set_coefficients(options, coefficients, "scale_by_muon");
+        return scale_by_muon(options, user_line());
+      },
+      "ns_coeffs"_a = nb::none(), "ns_steps"_a = 5, "beta"_a = 0.95, "eps"_a = 1e-8, "mu_dtype"_a = nb::none(),
+      nb::kw_only(), "nesterov"_a = true, "adaptive"_a = false,
+      "The nearest matrix with orthonormal rows or columns: Jordan et al. 2024. Of matrices alone.");
   m.def("clip", &optimizers::clip, "max_delta"_a, "Each element between -max_delta and max_delta.");
   m.def("clip_by_global_norm", &clip_by_global_norm, "max_norm"_a,
         "All gradients scaled down where their global_norm is above max_norm.");
@@ -458,16 +661,7 @@ void bind_named(nb::module_& m) {
                             .adam_eps_root = adam_eps_root,
                             .adam_weight_decay = schedule(adam_decay, "muon", "adam_weight_decay"),
                             .consistent_rms = maybe_number(rms, "muon: consistent_rms")};
-        if (!coefficients.is_none()) {
-          options.muon.ns_coeffs.clear();
-          for (const nb::handle one : coefficients) {
-            if (PyFloat_Check(one.ptr()) || PyLong_Check(one.ptr())) {
-              options.muon.ns_coeffs.push_back(number(one, "muon", "ns_coeffs"));
-              continue;
-            }
-            for (const nb::handle inner : one) options.muon.ns_coeffs.push_back(number(inner, "muon", "ns_coeffs"));
-          }
-        }
+        set_coefficients(options.muon, coefficients, "muon");
         if (!adam_rate.is_none()) options.adam_learning_rate = schedule(adam_rate, "muon", "adam_learning_rate");
         return muon(schedule(rate, "muon", "learning_rate"), options, user_line());
       },

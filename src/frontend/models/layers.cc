@@ -293,7 +293,9 @@ Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Ope
   }
   return floats(
       [&](const Array& v) {
-        const Array rest = v - stop_gradient(max(v, kept(-1)));
+        // Where a score is infinite, the loss of the others is: less an infinite maximum all of them would be NaN.
+        const Array most = max(v, kept(-1));
+        const Array rest = v - stop_gradient(where(isfinite(most), most, 0));
         // A comparison with positions, and no gather: it is a part of the sum's loop, its derivative is no scatter, and
         // classes that are split stay where they are.
         const Array wide = size_of(classes.dtype()) < size_of(int32) ? classes.astype(int32) : classes;

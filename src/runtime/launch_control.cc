@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/profiler.h"
 #include "runtime/lane.h"
 #include "runtime/launch.h"
@@ -306,7 +308,29 @@ class Launch::ControlRun {
     Pointers result;
     Pointers spare;      // If it has two buffers.
     Pointers next = {};  // Where the trip at hand puts its next value.
+    // Those among which buffers go round, itself too, if some of them is passed.
+    std::vector<std::size_t> circle = {};
   };
+
+  // Joins the carries of which one takes the value of another.
+  void find_circles() {
+    const auto& yields = work_.bodies.back().yields;
+    std::vector<std::size_t> first(carries_.size());  // Of each, one that stands for all of its circle.
+    std::iota(first.begin(), first.end(), std::size_t{0});
+    std::vector<bool> goes_round(carries_.size(), false);
+    for (std::size_t k = 0; k < carries_.size(); ++k) {
+      if (yields[k].way != Way::kPassed) continue;
+      const auto from = static_cast<std::size_t>(yields[k].storage);
+      SHOAL_CHECK(yields[from].way != Way::kInPlace, "what is yielded is not written over");
+      std::ranges::replace(first, std::size_t{first[from]}, std::size_t{first[k]});
+      goes_round[k] = goes_round[from] = true;
+    }
+    for (std::size_t k = 0; k < carries_.size(); ++k) {
+      for (std::size_t other = 0; goes_round[k] && other < carries_.size(); ++other) {
+        if (first[other] == first[k]) carries_[k].circle.push_back(other);
+      }
+    }
+  }
 
   void begin() {
     for (std::size_t k = 0; k < work_.control.carries; ++k) {
@@ -316,7 +340,7 @@ class Launch::ControlRun {
       if (yield.way == Way::kInPlace) {
         copy(carry.now, carry.result, argument_shapes(k));
         carry.now = carry.result;
-      } else if (yield.way != Way::kStays) {
+      } else if (yield.way != Way::kStays && yield.way != Way::kPassed) {
         carry.spare = carry.result;
         for (std::size_t shard = 0; shard < carry.spare.size(); ++shard) {
           if (carry.spare[shard] == nullptr) continue;
@@ -324,6 +348,7 @@ class Launch::ControlRun {
         }
       }
     }
+    find_circles();
     for (std::size_t i = work_.control.carries; i < work_.control.carries + work_.control.slices; ++i) {
       const ValueId operand = step_.eqn->inputs[work_.control.first_argument + i];
       slices_.push_back(stack_of(argument_pointers(i), launch_.schedule_.shapes_of(operand)));
@@ -357,6 +382,79 @@ class Launch::ControlRun {
     }
     if (!work_.apart.empty()) part(bodies_.size() - 1, going_);
     return std::ranges::find(going_, true) != going_.end();
+  }
+
+  // Where a trip puts the next values of carries. What is passed stays where it is. What is made goes where none of the
+  // values lies that the trip reads: there are as many buffers as carries of the circle, and one for each that is made.
+  void aim_all(std::int64_t trip) {
+    const auto& yields = work_.bodies.back().yields;
+    for (std::size_t k = 0; k < carries_.size(); ++k) {
+      Carry& carry = carries_[k];
+      if (carry.circle.empty()) {
+        aim(carry, trip);
+      } else if (yields[k].way == Way::kPassed) {
+        carry.next = carries_[static_cast<std::size_t>(yields[k].storage)].now;
+      } else {
+        carry.next = carry.now;
+      }
+    }
+    for (std::size_t k = 0; k < carries_.size(); ++k) {
+      Carry& carry = carries_[k];
+      const bool is_made = yields[k].way == Way::kMade || yields[k].way == Way::kCopied;
+      if (carry.circle.empty() || !is_made) continue;
+      for (std::size_t shard = 0; shard < carry.next.size(); ++shard) {
+        if (result_shapes(k).bytes(static_cast<std::int64_t>(shard)) == 0)
+          continue;  // Those have no place of their own.
+        if (carry.next[shard] != nullptr) carry.next[shard] = free_buffer(carry, shard);
+      }
+    }
+  }
+
+  std::byte* free_buffer(const Carry& carry, std::size_t shard) const {
+    const auto is_free = [&](const std::byte* buffer) {
+      return std::ranges::none_of(carry.circle, [&](std::size_t other) {
+        return carries_[other].now[shard] == buffer || carries_[other].next[shard] == buffer;
+      });
+    };
+    for (std::size_t other : carry.circle) {
+      const Carry& lender = carries_[other];
+      if (is_free(lender.result[shard])) return lender.result[shard];
+      if (!lender.spare.empty() && is_free(lender.spare[shard])) return lender.spare[shard];
+    }
+    throw InternalError("no buffer is left for a carry");
+  }
+
+  // The last values go to the results: first to those in which no other value lies any more. Where values have changed
+  // places, one of them makes room.
+  void settle_circle(const std::vector<std::size_t>& circle) {
+    for (std::size_t shard = 0; shard < carries_[circle[0]].now.size(); ++shard) {
+      const std::size_t bytes = result_shapes(circle[0]).bytes(static_cast<std::int64_t>(shard));
+      std::vector<std::size_t> left;
+      for (std::size_t k : circle) {
+        if (bytes != 0 && carries_[k].now[shard] != carries_[k].result[shard]) left.push_back(k);
+      }
+      std::vector<std::byte> aside;
+      while (!left.empty()) {
+        const auto is_in_the_way = [&](std::size_t k) {
+          return std::ranges::any_of(left, [&](std::size_t other) {
+            return other != k && carries_[other].now[shard] == carries_[k].result[shard];
+          });
+        };
+        const auto next = std::ranges::find_if_not(left, is_in_the_way);
+        if (next != left.end()) {
+          std::memcpy(carries_[*next].result[shard], carries_[*next].now[shard], bytes);
+          carries_[*next].now[shard] = carries_[*next].result[shard];
+          left.erase(next);
+          continue;
+        }
+        // All that is left goes round in circles. What lay where the first one's result is moves out of the way.
+        std::byte* const wanted = carries_[left[0]].result[shard];
+        aside.assign(wanted, wanted + bytes);
+        for (std::size_t k : left) {
+          if (carries_[k].now[shard] == wanted) carries_[k].now[shard] = aside.data();
+        }
+      }
+    }
   }
 
   // Where a trip puts the next value of a carry: with two buffers, where the present one is not. The last trip, if it
@@ -397,8 +495,8 @@ class Launch::ControlRun {
     bodies_[body]->loop_ = this;
     for (trip_ = 0; goes_on(trip_); ++trip_) {
       Lane::check_loop();
+      aim_all(trip_);
       for (std::size_t k = 0; k < carries_.size(); ++k) {
-        aim(carries_[k], trip_);
         point(body, static_cast<std::int32_t>(k), carries_[k].now);
         point_yield(body, k, carries_[k].next);
       }
@@ -415,7 +513,11 @@ class Launch::ControlRun {
       }
     }
     if (work_.control.asks) launch_.note_way(work_, trip_);
-    for (std::size_t k = 0; k < carries_.size(); ++k) copy(carries_[k].now, carries_[k].result, result_shapes(k));
+    for (std::size_t k = 0; k < carries_.size(); ++k) {
+      const std::vector<std::size_t>& circle = carries_[k].circle;
+      if (circle.empty()) copy(carries_[k].now, carries_[k].result, result_shapes(k));
+      if (!circle.empty() && circle[0] == k) settle_circle(circle);
+    }
   }
 
   Launch& launch_;

@@ -511,6 +511,13 @@ class Scheduler {
         yield.way = Way::kStays;
         continue;
       }
+      // Where devices end at different trips, each has to keep what is its own.
+      if (storage != nullptr && is_carry && work.apart.empty() && storage->kind == MemoryPlan::Kind::kInput &&
+          storage->input < static_cast<std::int32_t>(work.control.carries)) {
+        yield.way = Way::kPassed;
+        yield.storage = storage->input;
+        continue;
+      }
       const bool is_own = work.apart.empty() || work.control.loops;  // Or branches write over each other.
       const std::int32_t number = plan.places[slot(id)][0].storage;
       if (storage != nullptr && is_own && storage->kind == MemoryPlan::Kind::kOutput &&

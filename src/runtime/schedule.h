@@ -92,7 +92,7 @@ struct EffectStep {
 struct Schedule;
 
 /// Runs graphs in loops and branches. Where a body's arguments, yields and results vary over the same atoms, they are
-/// the same memory; a carry that no step may write over has a second buffer.
+/// the same memory; a carry that no step may write over has a second buffer. Carries that change places change buffers.
 struct ControlStep {
   /// Memory for some pieces of a storage of a body.
   struct Room {
@@ -106,6 +106,7 @@ struct ControlStep {
       kMade,     ///< It is made there: in `storage` of the body.
       kInPlace,  ///< The same, and the argument that it takes the place of is there, too.
       kStays,    ///< That argument is yielded as it is.
+      kPassed,  ///< Another carry, which has the number `storage`, is yielded as it came: their memories change places.
     };
     Way way = Way::kCopied;
     std::int32_t storage = -1;

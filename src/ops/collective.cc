@@ -683,6 +683,23 @@ std::vector<Dims> index_groups(const Attrs& attrs) {
 
 std::span<const OpDef> collective_ops() { return kCollectiveOps; }
 
+std::string_view user_name(const Eqn& eqn) {
+  const std::string_view op = eqn.op->name;
+  if (op == "collective_permute") return "ppermute";
+  if (op == "reduce_scatter") return "psum_scatter";
+  if (op != "all_reduce") return op;
+  switch (parse_reduce_kind(eqn.attrs.get<std::string>("kind"))) {
+    case ReduceKind::kSum:
+      return "psum";
+    case ReduceKind::kMax:
+      return "pmax";
+    case ReduceKind::kMin:
+      return "pmin";
+    default:
+      return op;
+  }
+}
+
 bool exchanges_nothing(const Graph& graph, const Eqn& eqn) {
   if (!eqn.op->collective->stays) return false;
   // A value that varies less than before is that of some of the devices.

@@ -1,6 +1,7 @@
 // Groups of a collective that are not all the devices along its axes.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "ir/attrs.h"
@@ -13,6 +14,10 @@ namespace shoal {
 void set_index_groups(Attrs& attrs, const std::vector<Dims>& groups);
 /// Reads them back.
 std::vector<Dims> index_groups(const Attrs& attrs);
+
+/// The function that users call for an equation, where it has another name than the op: psum for an all_reduce that
+/// adds up.
+std::string_view user_name(const Eqn& eqn);
 
 /// Whether a collective of a partitioned graph gives each device something of its own alone: it never exchanges
 /// anything, wherever the devices are.

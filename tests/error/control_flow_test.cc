@@ -119,7 +119,9 @@ TEST(ControlFlowError, DevicesThatPartMayNotCommunicate) {
   const auto f = shard_map(waits, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
   const Array x = ones({8});
   EXPECT_MISUSE_AT(line, InvalidArgument,
-                   ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'", "lax::pmax"), f(x));
+                   ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'",
+                    "and psum in the body is between them", "lax::pmax"),
+                   f(x));
 }
 
 TEST(ControlFlowError, ACarryVariesOverTheAxesThatItCameWith) {
@@ -132,7 +134,7 @@ TEST(ControlFlowError, ACarryVariesOverTheAxesThatItCameWith) {
   const Array x = ones({8});
   EXPECT_MISUSE_AT(line, TypeMismatch,
                    ("fori_loop: the body returns the carry as float32[]{V:i}, but it came as float32[]",
-                    "make it vary over 'i' before the loop, with lax::pvary"),
+                    "make it vary over 'i' before the loop, by pcast to \"varying\""),
                    mapped(x));
 }
 
@@ -217,7 +219,9 @@ TEST(WhileLoopError, Checkpoints) {
   const auto f = shard_map(apart, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
   const Array x = ones({8});
   EXPECT_MISUSE_AT(line, Unsupported,
-                   ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'", "lax::pmax"), f(x));
+                   ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'",
+                    "and psum in the body is between them", "lax::pmax"),
+                   f(x));
 }
 
 TEST(TreeError, MapOfOtherStructures) {

@@ -19,6 +19,7 @@
 #include "ir/dim_attrs.h"
 #include "ir/explicit_axes.h"
 #include "ops/builder.h"
+#include "ops/collective.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 #include "shoal/ops.h"
@@ -32,6 +33,9 @@ std::string called(std::string_view what, const std::string& path) {
   return path.empty() ? fmt::format("the {}", what) : fmt::format("{} {}", what, path);
 }
 
+// What a function returns.
+std::string returned_text(const TreeDef& tree) { return tree.is_leaf() ? "an array" : to_string(tree); }
+
 bool same_but_weak(const Type& a, const Type& b) {
   Type copy = a;
   copy.weak = b.weak;
@@ -43,7 +47,7 @@ std::string remedy(const Type& came, const Type& went) {
   if (came.dtype != went.dtype) return "; convert one of them with astype";
   const AxisNames more = difference_of(went.varying, came.varying);
   if (came.shape == went.shape && !more.empty()) {
-    return fmt::format("; make it vary over '{}' before the loop, with lax::pvary", more.front());
+    return fmt::format("; make it vary over '{}' before the loop, by pcast to \"varying\"", more.front());
   }
   return "";
 }
@@ -79,8 +83,9 @@ auto as_they_came(const std::vector<Type>& types, std::size_t carries) {
 bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Type>& types,
                     const std::vector<Array>& leaves) {
   if (tree != returned) {
-    throw misuse<TypeMismatch>("the body returns a carry of the structure {}, but it came as {}", to_string(returned),
-                               to_string(tree));
+    const std::string_view structure = returned.is_leaf() ? "" : "of the structure ";
+    throw misuse<TypeMismatch>("the body returns a carry {}{}, but it came as {}", structure,
+                               returned.is_leaf() ? "that is an array" : to_string(returned), returned_text(tree));
   }
   const std::vector<std::string> paths = tree.leaf_paths();
   bool settled = true;
@@ -271,7 +276,7 @@ void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
         throw misuse<InvalidArgument>(
             "the predicate {} differs between the devices along '{}', and {} in the body is between them: some would "
             "wait for others that never come. Make the predicate equal on all, with lax::pmax or lax::psum",
-            user_string(predicate), axis, eqn.op->name);
+            user_string(predicate), axis, user_name(eqn));
       }
     });
   }
@@ -300,7 +305,7 @@ std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArgument
     body = trace_body("scan", types, function, as_they_came(types, carries));
     if (body.result.tree.children.size() != 2) {
       throw misuse<TypeMismatch>("the body returns {}, and should return a pair of carry and y",
-                                 to_string(body.result.tree));
+                                 returned_text(body.result.tree));
     }
     settled = settle_carries(carry, body.result.tree.children[0].tree, types, body.result.leaves);
   }
@@ -452,7 +457,10 @@ std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& low
     body = trace_body(
         "fori_loop", types,
         [&](const std::vector<Array>& leaves) {
-          next = leaves[0] + 1;
+          {
+            const Caller counting("fori_loop", where);  // The user's functions are called in no function of ours.
+            next = leaves[0] + 1;
+          }
           return function(leaves);
         },
         [&](std::vector<Array>& leaves) {
@@ -481,6 +489,7 @@ std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& low
   } else {
     // The bound is a capture of the condition.
     Body question = trace_body("condition", types, [&](const std::vector<Array>& leaves) {
+      const Caller asking("fori_loop", where);
       return TracedResult{
           .leaves = {less(leaves[0], bounds[1])}, .tree = {.kind = "leaf", .children = {}}, .exemplar = {}};
     });
@@ -529,8 +538,8 @@ std::vector<Array> branch(std::string_view name, bool is_predicate, const Operan
   for (std::size_t b = 0; b < bodies.size(); ++b) {
     if (bodies[b].result.tree != first.result.tree) {
       throw misuse<TypeMismatch>("{} returns {}, but {} returns {}: both must have one structure", branch_name(b),
-                                 to_string(bodies[b].result.tree), branch_name(bodies.size() - 1),
-                                 to_string(first.result.tree));
+                                 returned_text(bodies[b].result.tree), branch_name(bodies.size() - 1),
+                                 returned_text(first.result.tree));
     }
     for (std::size_t i = 0; i < paths.size(); ++i) {
       Type is = bodies[b].graph.type(bodies[b].graph.outputs[i]);

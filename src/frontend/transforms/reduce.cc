@@ -18,6 +18,7 @@
 #include "frontend/transforms/body.h"
 #include "ir/bodies.h"
 #include "ops/builder.h"
+#include "ops/collective.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/inline_calls.h"
@@ -94,7 +95,7 @@ class ElementFunction {
       throw misuse<Unsupported>(
           "computation has {}, but is done to many elements at once: it can have elementwise operations on its "
           "arguments, and branches of them",
-          eqn.op->name);
+          user_name(eqn));
     }
   }
 

@@ -46,6 +46,21 @@ double received_bytes(const Graph& partitioned, const Eqn& eqn) {
                                 .result_bytes = shard_bytes(partitioned, eqn.outputs[0])});
 }
 
+Cost cost_of_program(const Graph& partitioned) {
+  Cost cost;
+  for_each_counted(partitioned, [&](const CountedEqn& at) {
+    cost += {.bytes = at.times * received_bytes(at.graph, at.eqn), .operations = at.times * flops(at.graph, at.eqn)};
+  });
+  return cost;
+}
+
+double operations_of(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes) {
+  if (ruled.eqn.op->flops == nullptr) return 0;
+  std::int64_t parts = 1;
+  for (const Atoms& atoms : axes) parts *= grid.size_of(atoms);
+  return ruled.eqn.op->flops(ruled.context()) / static_cast<double>(parts);
+}
+
 double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes) {
   double bytes = 0;
   for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kRearranged, axes)) {

@@ -1,4 +1,4 @@
-// What steps of a partitioned program make devices exchange.
+// What a partitioned program costs: what its steps make devices exchange, and what they compute, in seconds.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,24 @@
 #include "spmd/ruled_eqn.h"
 
 namespace shoal {
+
+/// What a device receives and computes. Costs are compared by the seconds that both take at stated speeds. These are
+/// the same for all processes, layouts and machines, as what is measured is not: decisions, and by them bits, must not
+/// differ.
+struct Cost {
+  static constexpr double kBytesPerSecond = 4e9;        ///< Along each axis of a mesh.
+  static constexpr double kOperationsPerSecond = 1e11;  ///< Of a device, on elements.
+
+  double bytes = 0;
+  double operations = 0;
+
+  double seconds() const { return bytes / kBytesPerSecond + operations / kOperationsPerSecond; }
+  Cost& operator+=(const Cost& more) {
+    bytes += more.bytes;
+    operations += more.operations;
+    return *this;
+  }
+};
 
 /// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
 /// what is not a collective.
@@ -25,6 +43,13 @@ struct CountedEqn {
 
 /// Calls visit for every equation, each before those of the bodies that it runs. Of branches each counts as taken.
 void for_each_counted(const Graph& partitioned, FunctionRef<void(const CountedEqn&)> visit);
+
+/// What a device receives and computes in a whole program, loops as often as they run.
+Cost cost_of_program(const Graph& partitioned);
+
+/// The operations that a device does for an equation when its factors are split like this. Devices along other axes do
+/// the same once more.
+double operations_of(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes);
 
 /// The bytes that a device receives inside an equation when its factors are split like this: along rearranged
 /// dimensions the elements that change devices, along those of windows the halos, along cumulative ones the totals of

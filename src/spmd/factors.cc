@@ -92,6 +92,18 @@ FactorAxes project(const Grid& grid, const ShardingRule& rule, const TensorFacto
   return axes;
 }
 
+std::vector<std::size_t> walled_dims(const Grid& grid, const ShardingRule& rule, const TensorFactors& tensor,
+                                     const std::vector<Atoms>& dims) {
+  FactorAxes axes(rule.factors.size());
+  extend(grid, rule, axes, project(grid, rule, tensor, dims));
+  const std::vector<Atoms> carried = dims_of(tensor, axes);
+  std::vector<std::size_t> walled;
+  for (std::size_t d = 0; d < tensor.size(); ++d) {
+    if (carried[d].size() < dims[d].size()) walled.push_back(d);
+  }
+  return walled;
+}
+
 std::vector<Atoms> dims_of(const TensorFactors& tensor, const FactorAxes& axes) {
   std::vector<Atoms> dims(tensor.size());
   for (std::size_t d = 0; d < tensor.size(); ++d) {

@@ -17,6 +17,11 @@ using FactorAxes = std::vector<Atoms>;
 FactorAxes project(const Grid& grid, const ShardingRule& rule, const TensorFactors& tensor,
                    const std::vector<Atoms>& dims);
 
+/// The dimensions of a tensor that lies like this whose atoms the rule does not carry on, or only in part: they must be
+/// whole, or are divided where no atom ends, or become the minor part of a dimension that is not divided before.
+std::vector<std::size_t> walled_dims(const Grid& grid, const ShardingRule& rule, const TensorFactors& tensor,
+                                     const std::vector<Atoms>& dims);
+
 /// The dimensions that a tensor has when its factors are split like this.
 std::vector<Atoms> dims_of(const TensorFactors& tensor, const FactorAxes& axes);
 

@@ -542,7 +542,7 @@ class Partitioner {
     return ruled;
   }
 
-  double cost_of(const RuledEqn& ruled, const FactorAxes& axes) const {
+  double seconds_of(const RuledEqn& ruled, const FactorAxes& axes) const {
     const Eqn& eqn = ruled.eqn;
     double bytes = exchanged_bytes(grid_, ruled, axes);
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
@@ -554,50 +554,100 @@ class Partitioner {
       const Placement lies = ruled.result_placement(i, axes);
       bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), lies, wanted(eqn.outputs[i], lies)).bytes;
     }
-    return bytes;
+    return Cost{.bytes = bytes, .operations = operations_of(grid_, ruled, axes)}.seconds();
   }
 
-  // What a wish becomes when axes of dimensions that must be whole, or need halos, go to ones that shards compute
-  // alone, the longest first: exchanging parts and working on them costs less than gathering everything everywhere.
-  FactorAxes diverted(const ShardingRule& rule, const FactorAxes& wish) const {
-    FactorAxes axes = wish;
-    const auto left = [&](std::size_t f) { return rule.factors[f].size / grid_.size_of(axes[f]); };
-    for (std::size_t whole = 0; whole < wish.size(); ++whole) {
-      const FactorKind kind = rule.factors[whole].kind;
-      if (kind != FactorKind::kNeedReplication && !takes_halos(kind)) continue;
-      axes[whole].clear();
-      for (Atom atom : wish[whole]) {
-        std::optional<std::size_t> best;
-        for (std::size_t f = 0; f < wish.size(); ++f) {
-          if (rule.factors[f].kind != FactorKind::kPassThrough) continue;
-          if (left(f) == 0 || rule.factors[f].size % (grid_.size_of(axes[f]) * grid_.atom_size(atom)) != 0) continue;
-          if (!best || left(f) > left(*best)) best = f;
-        }
-        if (best) axes[*best].push_back(atom);
+  // What the wish of a tensor that lies like this becomes when axes of dimensions that the rule does not carry on, or
+  // that need halos, go to ones that shards compute alone, the longest first: exchanging parts and working on them
+  // costs less than gathering everything everywhere.
+  FactorAxes diverted(const ShardingRule& rule, const TensorFactors& tensor, const std::vector<Atoms>& dims) const {
+    FactorAxes axes = project(grid_, rule, tensor, dims);
+    std::vector<bool> takes(axes.size());
+    std::vector<Atoms> diverting;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      const FactorKind kind = rule.factors[f].kind;
+      takes[f] = kind == FactorKind::kPassThrough;
+      if (takes_halos(kind)) diverting.push_back(std::exchange(axes[f], {}));
+    }
+    for (std::size_t d : walled_dims(grid_, rule, tensor, dims)) {
+      diverting.push_back(dims[d]);
+      for (int factor : tensor[d]) {
+        axes[static_cast<std::size_t>(factor)].clear();
+        takes[static_cast<std::size_t>(factor)] = false;
       }
     }
+    divert(rule, diverting, takes, axes);
     return axes;
   }
 
-  // Every operand and result in turn has its way first and the others fill in. The cheapest wins; then the one that
-  // splits the work most.
+  // Gives atoms to the longest of the factors that take some, if they divide it: those that are together to one, so
+  // that one exchange does, else each for itself.
+  void divert(const ShardingRule& rule, const std::vector<Atoms>& diverting, const std::vector<bool>& takes,
+              FactorAxes& axes) const {
+    const auto longest = [&](std::int64_t parts) {
+      std::optional<std::size_t> best;
+      std::int64_t most = 0;
+      for (std::size_t f = 0; f < axes.size(); ++f) {
+        const std::int64_t split = grid_.size_of(axes[f]);
+        if (!takes[f] || rule.factors[f].size < split || rule.factors[f].size % (split * parts) != 0) continue;
+        if (best && rule.factors[f].size / split <= most) continue;
+        best = f;
+        most = rule.factors[f].size / split;
+      }
+      return best;
+    };
+    for (const Atoms& atoms : diverting) {
+      if (const auto best = longest(grid_.size_of(atoms))) {
+        axes[*best].insert(axes[*best].end(), atoms.begin(), atoms.end());
+        continue;
+      }
+      for (Atom atom : atoms) {
+        if (const auto best = longest(grid_.atom_size(atom))) axes[*best].push_back(atom);
+      }
+    }
+  }
+
+  // What a wish becomes when axes of what is summed go to dimensions of the result, the longest first: where that is
+  // large, exchanging parts of the operands costs less than adding it up.
+  FactorAxes unsummed(const ShardingRule& rule, const FactorAxes& wish) const {
+    FactorAxes axes = wish;
+    std::vector<bool> takes(axes.size(), false);
+    for (const DimFactors& dim : rule.results[0]) {
+      for (int factor : dim) {
+        const auto f = static_cast<std::size_t>(factor);
+        takes[f] = rule.factors[f].kind == FactorKind::kPassThrough;
+      }
+    }
+    std::vector<Atoms> diverting;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (rule.factors[f].kind == FactorKind::kReduction) diverting.push_back(std::exchange(axes[f], {}));
+    }
+    divert(rule, diverting, takes, axes);
+    return axes;
+  }
+
+  // Every operand and result in turn has its way first and the others fill in. What takes the least time wins; then
+  // what splits the work most.
   FactorAxes choose_axes(const RuledEqn& ruled) {
     const Eqn& eqn = ruled.eqn;
     const ShardingRule& rule = ruled.rule;
     std::vector<FactorAxes> wishes;
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      add_wish(wishes, project(grid_, rule, rule.results[i], placement_of(eqn.outputs[i]).dims));
-    }
+    std::vector<FactorAxes> others;
+    const auto wish_for = [&](const TensorFactors& tensor, const std::vector<Atoms>& dims) {
+      add_wish(wishes, project(grid_, rule, tensor, dims));
+      add_wish(others, diverted(rule, tensor, dims));
+    };
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) wish_for(rule.results[i], placement_of(eqn.outputs[i]).dims);
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      const Placement& lies = global_of(forms_.at(eqn.inputs[i]).back()).placement;
-      add_wish(wishes, project(grid_, rule, rule.operands[i], lies.dims));
+      wish_for(rule.operands[i], global_of(forms_.at(eqn.inputs[i]).back()).placement.dims);
     }
-    for (std::size_t i = 0, count = wishes.size(); i < count; ++i) {
-      add_wish(wishes, diverted(rule, wishes[i]));
+    if (rule.reduction == ReduceKind::kSum && !added_[slot(eqn.outputs[0])]) {
+      for (std::size_t i = 0, count = wishes.size(); i < count; ++i) add_wish(others, unsummed(rule, wishes[i]));
     }
+    for (FactorAxes& wish : others) add_wish(wishes, std::move(wish));
     const bool leaves = leaving_[slot(eqn.outputs[0])];
     FactorAxes best(rule.factors.size());
-    double best_bytes = cost_of(ruled, best);
+    double best_seconds = seconds_of(ruled, best);
     std::int64_t best_split = 1;
     for (std::size_t first = 0; first < wishes.size(); ++first) {
       FactorAxes axes(rule.factors.size());
@@ -607,12 +657,12 @@ class Partitioner {
           const Atoms over = AtomSet(reduced_atoms(rule, axes)).sorted();
           if (!over.empty()) add_once(sums_, over);
         }
-        const double bytes = cost_of(ruled, axes);
+        const double seconds = seconds_of(ruled, axes);
         std::int64_t split = 1;
         for (const Atoms& atoms : axes) split *= grid_.size_of(atoms);
-        if (bytes > best_bytes || (bytes == best_bytes && split <= best_split)) continue;
+        if (seconds > best_seconds || (seconds == best_seconds && split <= best_split)) continue;
         best = axes;
-        best_bytes = bytes;
+        best_seconds = seconds;
         best_split = split;
       }
     }

@@ -209,7 +209,7 @@ graph "f"(%0: f32[2] varying(x) of [8] @[x]) {
 })");
 }
 
-TEST(Partition, AMinorDimensionIsGatheredBeforeItIsMerged) {
+TEST(Partition, AMinorDimensionGoesToAnotherBeforeItIsMerged) {
   expect_partitioned(R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[4,6] @[_, x]) {
   %1: f32[24] = reshape(%0) {shape = (24)}
@@ -217,8 +217,8 @@ graph "f"(%0: f32[4,6] @[_, x]) {
 })",
                      R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[4,3] varying(x) of [4,6] @[_, x]) {
-  %1: f32[4,6] of [4,6] @[_, _] = all_gather(%0) {axes = ["x"], dim = 1}
-  %2: f32[24] of [24] @[_] = reshape(%1) {shape = (24)}
+  %1: f32[2,6] varying(x) of [4,6] @[x, _] = all_to_all(%0) {axes = ["x"], concat_dim = 1, split_dim = 0}
+  %2: f32[12] varying(x) of [24] @[x] = reshape(%1) {shape = (12)}
   return %2
 })");
 }

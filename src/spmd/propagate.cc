@@ -12,6 +12,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -22,8 +23,10 @@
 #include "ir/bodies.h"
 #include "ir/eqn_classes.h"
 #include "ir/explicit_axes.h"
+#include "passes/hoist.h"
 #include "spmd/cost.h"
 #include "spmd/open_regions.h"
+#include "spmd/partition.h"
 #include "spmd/reshard.h"
 #include "spmd/ruled_eqn.h"
 
@@ -185,6 +188,17 @@ constexpr Round kRounds[] = {
     {.selects = [](const Step&) { return true; }},
 };
 
+// Values that are to begin with these dimensions, by their numbers among those of all scopes.
+using Pins = std::map<std::size_t, std::vector<Atoms>>;
+
+// Where axes come to a wall: a dimension that they split is one that an equation, or a loop, takes whole, so that what
+// comes after it would not be split by them. Each of the detours splits other dimensions instead; they begin with one
+// exchange.
+struct Wall {
+  std::vector<std::size_t> values;          // That a detour begins with; all are of one shape.
+  std::vector<std::vector<Atoms>> detours;  // Their dimensions.
+};
+
 // Placements of values that nothing splits.
 class WholePlacements {
  public:
@@ -214,7 +228,8 @@ class Propagation {
   // An input of the program.
   void fix_input(std::size_t i, const std::vector<Atoms>& dims) { fix(scopes_[0], scopes_[0].graph->inputs[i], dims); }
 
-  void run() {
+  void run(const Pins& pins) {
+    is_capture_.resize(states_.size(), false);
     for (std::size_t s = 0, bodies = 1; s < scopes_.size(); ++s) {
       Scope& scope = scopes_[s];
       for (Eqn& eqn : scope.graph->eqns) {
@@ -229,6 +244,9 @@ class Propagation {
         bodies += count;
       }
     }
+    for (const auto& [value, dims] : pins) {
+      change(value, [&](State& state) { state.dims = dims; });
+    }
     find_touching();
     // First what nobody disagrees with spreads; that may decide what is left to
     // settle.
@@ -236,7 +254,61 @@ class Propagation {
       sweep(round, Conflicts::kLeave);
       sweep(round, Conflicts::kSettle);
     }
-    finish();
+  }
+
+  // Writes the placements into the graph.
+  void finish() {
+    for (const Scope& scope : scopes_) {
+      for (std::size_t i = 0; i < scope.graph->values.size(); ++i) {
+        scope.graph->values[i].placement = placement_of(scope.first + i);
+      }
+    }
+    // The bodies of the last scopes first, so that they are complete where
+    // those before take them.
+    std::size_t next = copies_.size();
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      for (auto eqn = scope->graph->eqns.rbegin(); eqn != scope->graph->eqns.rend(); ++eqn) {
+        if (eqn->op->op_class != OpClass::kControl) continue;
+        std::size_t body = next -= eqn->op->control(eqn->attrs).num_bodies;
+        map_bodies(*eqn, [&](const Graph&) { return std::move(copies_[body++]); });
+      }
+    }
+  }
+
+  // Where the axes have come to, equal walls as one.
+  std::vector<Wall> walls() const {
+    std::vector<Wall> found;
+    std::map<std::tuple<std::uint32_t, Shape, std::vector<std::vector<Atoms>>>, std::size_t> known;
+    const auto add = [&](const Step& step, const Shape& shape, std::vector<std::size_t> values,
+                         std::vector<std::vector<Atoms>> detours) {
+      if (detours.empty()) return;
+      const auto [place, is_new] = known.try_emplace({step.kind, shape, detours}, found.size());
+      if (is_new) found.push_back({.values = {}, .detours = std::move(detours)});
+      std::vector<std::size_t>& all = found[place->second].values;
+      all.insert(all.end(), values.begin(), values.end());
+    };
+    for (const Step& step : steps_) {
+      for (const Step::Tensor& tensor : step.tensors) {
+        const std::vector<Atoms>& dims = state(tensor.value).dims;
+        if (std::ranges::all_of(dims, &Atoms::empty)) continue;
+        const std::vector<std::size_t> walled = walled_dims(grid_, step.rule, *tensor.factors, dims);
+        for (std::size_t d = 0; d < tensor.factors->size(); ++d) {
+          if (dims[d].empty() || (*tensor.factors)[d].empty()) continue;
+          const FactorKind kind = step.rule.factors[static_cast<std::size_t>((*tensor.factors)[d][0])].kind;
+          if (std::ranges::find(walled, d) != walled.end()) {
+            for (const Step::Tensor& other : step.tensors) {
+              if (step.ruled != nullptr && other.is_result == tensor.is_result) continue;
+              add(step, other.type->shape, {other.value}, detours(step, tensor, d, other));
+            }
+          } else if (kind != FactorKind::kPassThrough && is_capture_[tensor.value] && step.ruled != nullptr &&
+                     step.ruled->eqn.op->sees_start) {
+            // Elements are taken from where an index says, and so exchanged, in each trip.
+            add(step, tensor.type->shape, {tensor.value}, detours(step, tensor, d, tensor));
+          }
+        }
+      }
+    }
+    return found;
   }
 
  private:
@@ -282,6 +354,44 @@ class Propagation {
   // The steps that a value is an operand or result of.
   std::span<const std::size_t> touching(std::size_t value) const {
     return std::span(touching_).subspan(first_touching_[value], first_touching_[value + 1] - first_touching_[value]);
+  }
+
+  // How `other` could be split by what splits dimension d of `tensor`, along one of the dimensions that shards take
+  // each alone: those that d becomes come first, the longest before others.
+  std::vector<std::vector<Atoms>> detours(const Step& step, const Step::Tensor& tensor, std::size_t d,
+                                          const Step::Tensor& other) const {
+    const DimFactors& from = (*tensor.factors)[d];
+    const Atoms& atoms = state(tensor.value).dims[d];
+    const State& lies = state(other.value);
+    const Shape& shape = other.type->shape;
+    if (std::ranges::find(lies.closed, true) != lies.closed.end()) return {};
+    if (!(lies.forbidden & AtomSet(atoms)).empty()) return {};
+    std::vector<std::size_t> candidates;
+    std::vector<bool> is_part(shape.size());
+    std::vector<Atoms> base = lies.dims;
+    for (std::size_t e = 0; e < other.factors->size(); ++e) {
+      const DimFactors& factors = (*other.factors)[e];
+      is_part[e] = std::ranges::find_first_of(factors, from) != factors.end();
+      if (is_part[e]) base[e].clear();
+      const bool alone = std::ranges::all_of(factors, [&](int factor) {
+        return step.rule.factors[static_cast<std::size_t>(factor)].kind == FactorKind::kPassThrough;
+      });
+      const bool fits = !factors.empty() && shape[e] % (grid_.size_of(base[e]) * grid_.size_of(atoms)) == 0;
+      if (alone && fits && shape[e] > 0) candidates.push_back(e);
+    }
+    for (const Atoms& there : base) {
+      if (!(AtomSet(there) & AtomSet(atoms)).empty()) return {};
+    }
+    std::ranges::stable_sort(candidates, [&](std::size_t a, std::size_t b) {
+      if (is_part[a] != is_part[b]) return static_cast<bool>(is_part[a]);
+      return is_part[a] && shape[a] > shape[b];
+    });
+    std::vector<std::vector<Atoms>> found;
+    for (std::size_t e : candidates) {
+      std::vector<Atoms>& dims = found.emplace_back(base);
+      dims[e].insert(dims[e].end(), atoms.begin(), atoms.end());
+    }
+    return found;
   }
 
   // The program's scope, and those of the bodies in it: first all that it holds
@@ -376,6 +486,7 @@ class Propagation {
                               .is_sliced = control.is_slice(i)}};
       for (const Scope& body : bodies) {
         tied.push_back({.scope = body, .id = body.graph->inputs[i], .is_result = true, .weight = control.weight()});
+        is_capture_[body.number(body.graph->inputs[i])] = control.loops && i >= control.carries + control.slices;
       }
       if (control.loops && i < control.carries) yields(i, tied);
       tie(tied);
@@ -582,20 +693,21 @@ class Propagation {
     return agreement;
   }
 
-  // Every wish in turn comes first and the others fill in. Of those that make
-  // devices receive the fewest bytes, the wish of the largest tensor wins.
+  // Every wish in turn comes first and the others fill in. Of those that take
+  // the least time, the wish of the largest tensor wins.
   FactorAxes cheapest(const Step& step, const std::vector<FactorAxes>& wishes) const {
     FactorAxes best;
-    double best_bytes = std::numeric_limits<double>::infinity();
+    double best_seconds = std::numeric_limits<double>::infinity();
     for (const FactorAxes& first : wishes) {
       FactorAxes axes(step.rule.factors.size());
       extend(grid_, step.rule, axes, first);
       for (const FactorAxes& wish : wishes) extend(grid_, step.rule, axes, wish);
       if (axes == best) continue;
-      const double bytes = received_bytes(step, axes);
-      if (bytes >= best_bytes) continue;
+      Cost cost{.bytes = received_bytes(step, axes)};
+      if (step.ruled != nullptr) cost.operations = operations_of(grid_, *step.ruled, axes);
+      if (cost.seconds() >= best_seconds) continue;
       best = std::move(axes);
-      best_bytes = bytes;
+      best_seconds = cost.seconds();
     }
     return best;
   }
@@ -648,24 +760,6 @@ class Propagation {
     return known.placement;
   }
 
-  void finish() {
-    for (const Scope& scope : scopes_) {
-      for (std::size_t i = 0; i < scope.graph->values.size(); ++i) {
-        scope.graph->values[i].placement = placement_of(scope.first + i);
-      }
-    }
-    // The bodies of the last scopes first, so that they are complete where
-    // those before take them.
-    std::size_t next = copies_.size();
-    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      for (auto eqn = scope->graph->eqns.rbegin(); eqn != scope->graph->eqns.rend(); ++eqn) {
-        if (eqn->op->op_class != OpClass::kControl) continue;
-        std::size_t body = next -= eqn->op->control(eqn->attrs).num_bodies;
-        map_bodies(*eqn, [&](const Graph&) { return std::move(copies_[body++]); });
-      }
-    }
-  }
-
   const Grid& grid_;
   std::vector<Scope> scopes_;
   std::deque<Graph> copies_;           // The bodies, in the order of their scopes.
@@ -677,10 +771,60 @@ class Propagation {
   std::deque<Step> steps_;             // They point into themselves.
   std::vector<std::size_t> touching_;  // Per value, from its `first_touching_` on: its steps.
   std::vector<std::size_t> first_touching_;
-  std::vector<bool> stale_;  // Per step: to be visited again.
+  std::vector<bool> is_capture_;  // Per value: whether each trip of a loop gets the same.
+  std::vector<bool> stale_;       // Per step: to be visited again.
   std::unordered_map<OutcomeKey, std::uint32_t, HashOutcomeKey> kinds_;
   std::unordered_map<OutcomeKey, Outcome, HashOutcomeKey> outcomes_;
 };
+
+// What propagation makes of a graph.
+struct Way {
+  Graph graph;
+  std::vector<Wall> walls;
+};
+
+Way propagated(const Graph& graph, const std::vector<std::optional<Placement>>& inputs, const Pins& pins) {
+  Way way{.graph = graph, .walls = {}};
+  Propagation propagation(way.graph);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]) propagation.fix_input(i, inputs[i]->dims);
+  }
+  propagation.run(pins);
+  way.walls = propagation.walls();
+  propagation.finish();
+  return way;
+}
+
+// How many programs are partitioned at most to see whether detours pay.
+constexpr int kMostTrials = 16;
+
+// Whether a detour pays depends on all that comes after it, above all on the work that each device would do for itself
+// without: so the program is partitioned with and without. The first that pays is taken: axes stay with the elements
+// that they split where they can. Programs whose axes meet no wall pay nothing.
+void take_detours(const Graph& graph, const std::vector<std::optional<Placement>>& inputs, Way& best) {
+  const auto seconds_of = [](const Graph& one) { return cost_of_program(hoist_exchanges(partition(one))).seconds(); };
+  double best_seconds = seconds_of(best.graph);
+  Pins pins;
+  std::set<std::vector<std::size_t>> tried;
+  for (int trials = 0; trials < kMostTrials;) {
+    const auto next = std::ranges::find_if(best.walls, [&](const Wall& wall) { return !tried.contains(wall.values); });
+    if (next == best.walls.end()) return;
+    const Wall wall = *next;
+    tried.insert(wall.values);
+    for (const std::vector<Atoms>& detour : wall.detours) {
+      Pins more = pins;
+      for (std::size_t value : wall.values) more[value] = detour;
+      Way way = propagated(graph, inputs, more);
+      const double seconds = seconds_of(way.graph);
+      ++trials;
+      if (seconds >= best_seconds) continue;
+      best = std::move(way);
+      best_seconds = seconds;
+      pins = std::move(more);
+      break;
+    }
+  }
+}
 
 }  // namespace
 
@@ -690,12 +834,9 @@ Graph propagate(Graph graph, const std::vector<std::optional<Placement>>& inputs
     WholePlacements whole;
     return on_one_device(std::move(graph), whole);
   }
-  Propagation propagation(graph);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i]) propagation.fix_input(i, inputs[i]->dims);
-  }
-  propagation.run();
-  return graph;
+  Way way = propagated(graph, inputs, {});
+  if (!way.walls.empty()) take_detours(graph, inputs, way);
+  return std::move(way.graph);
 }
 
 }  // namespace shoal

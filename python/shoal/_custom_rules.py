@@ -50,6 +50,8 @@ def zero_from_primal(value, symbolic_zeros=False):
 
 
 def _symbolic(like):
+    if _has_no_tangent(like):
+        return SymbolicZero(_zero(like))  # There is no type of this dtype.
     return SymbolicZero(_core.ShapeDtypeStruct(_shape(like), like.dtype))
 
 
@@ -69,8 +71,12 @@ def _count(name, nondiff, count):
     return [position % count for position in positions]
 
 
+# What gives a function a rule.
+_SETTERS = frozenset(("defjvp", "defjvps", "defvjp", "def_vmap"))
+
+
 class _WithRules:
-    """A function with rules of its own: what custom_jvp and custom_vjp share."""
+    """A function with rules of its own: what custom_jvp, custom_vjp and custom_vmap share."""
 
     def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
         if not callable(fun):
@@ -83,6 +89,12 @@ class _WithRules:
             own = nondiff_argnums if isinstance(nondiff_argnums, (tuple, list)) else (nondiff_argnums,)
             nondiff_argnums = (*own, *(known.index(name) for name in names if name in known))
         self.nondiff_argnums = nondiff_argnums
+
+    def __getattr__(self, name):
+        # A rule of another kind is one of the function that this one wraps.
+        if name in _SETTERS and isinstance(self.__dict__.get("fun"), _WithRules):
+            return getattr(self.fun, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -269,7 +281,22 @@ class custom_vjp(_WithRules):
     def __call__(self, *args, **kwargs):
         if self.fwd is None or self.bwd is None:
             raise misuse(AttributeError, f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
-        return self._call(self._arguments(args, kwargs), self._run)
+        args = self._arguments(args, kwargs)
+        if self.nondiff_argnums != ():
+            self._check_static(args)
+        return self._call(args, self._run)
+
+    def _check_static(self, args):
+        """Refuses tracers that are passed as they are, which would lose their derivatives."""
+        for i in _count(self._kind, self.nondiff_argnums, len(args)):
+            for leaf in _core.tree_leaves(args[i]):
+                if isinstance(leaf, _core.Array) and leaf._is_tracer:
+                    raise misuse(
+                        _core.UnexpectedTracerError,
+                        f"custom_vjp: argument {i} of {_name(self.fun)} is {leaf._type_text}, which is being traced, and "
+                        f"nondiff_argnums says that it is not differentiated; that is for functions and other values "
+                        f"that are no arrays: pass arrays as arguments like others, and None as their cotangents"
+                    )
 
     def _run(self, leaves, function, arguments, tree, nondiff, flat):
         def rule(primals, changes):

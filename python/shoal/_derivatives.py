@@ -73,15 +73,17 @@ def _with_aux(name, fun, has_aux):
 
 
 def _has_no_tangent(x):
+    """Whether x is an integer, a bool or a key of random numbers."""
     import numpy as np
 
-    return (x.dtype if hasattr(x, "dtype") else np.result_type(x)).kind in "biu"
+    dtype = x.dtype if hasattr(x, "dtype") else np.result_type(x)
+    return dtype.kind in "biu" or hasattr(dtype, "_shoal_implementation")
 
 
 def _as_float0(values, gradients):
-    """The gradients of a tree of values; those of integers and bool are of float0."""
+    """The gradients of a tree of values; those of integers, bool and keys are of float0."""
     likes = _core.tree_leaves(values)
-    if all(isinstance(like, float) or (hasattr(like, "dtype") and like.dtype.kind in "fcV") for like in likes):
+    if all(isinstance(like, float) or (hasattr(like, "dtype") and like.dtype.kind in "fc") for like in likes):
         return gradients
     import numpy as np
 

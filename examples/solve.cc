@@ -1,18 +1,21 @@
-// A covariance-like matrix that no device holds: factored, solved with and inverted by all devices together.
+// A covariance-like matrix that no device holds: factored, solved with, inverted and diagonalised by all devices
+// together.
 //
 //     SHOAL_NUM_CPU_DEVICES=8 solve
 //     shoal run -n 2 --devices-per-process 4 -- solve 4096 16
 //
 // The arguments are the rows of the matrix and the number of right sides. Every layout of devices and processes gives
-// the same bits.
+// the same bits. On a terminal a bar tells how far each solver is.
 #include <fmt/format.h>
 #include <shoal/shoal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -64,16 +67,29 @@ void run(std::int64_t n, std::int64_t sides) {
   });
   const auto invert =
       shoal::jit([](const Array& matrix) -> Array { return shoal::linalg::potri(matrix, {.return_status = true}); });
+  const auto diagonalise = shoal::jit([](const Array& matrix) {
+    const auto found = shoal::linalg::syevd(matrix, {.return_status = true});
+    return std::vector<Array>{found.w, found.v};
+  });
+  if (shoal::process_index() == 0 && isatty(STDERR_FILENO) != 0) {
+    shoal::linalg::on_progress(shoal::linalg::progress_bar());
+  }
   shoal::linalg::PotrsResult solved;
   Array inverse;
   const double seconds = timed(solved, [&] { return solve(a, b); });
   const double more = timed(inverse, [&] { return invert(a); });
+  std::vector<Array> spectrum;
+  const double most = timed(spectrum, [&] { return diagonalise(a); });
   const auto distance = [](const Array& x, const Array& y, const Array& z) { return max(abs(matmul(x, y) - z)); };
   const double error = shoal::jit(distance)(a, solved.x, b).item<double>();
   const double left = shoal::jit([&](const Array& x, const Array& y) {
                         return distance(x, y, shoal::eye(n, {.dtype = float64}));
                       })(a, inverse)
                           .item<double>();
+  const double missed = shoal::jit([](const Array& x, const Array& w, const Array& v) {
+                          return max(abs(matmul(x, v) - v * w));
+                        })(a, spectrum[0], spectrum[1])
+                            .item<double>();
   const auto status = solved.status.item<std::int32_t>();
   const auto logdet = solved.logdet.item<double>();
   if (shoal::process_index() != 0) return;
@@ -83,6 +99,8 @@ void run(std::int64_t n, std::int64_t sides) {
             << fmt::format("potrs   {:7.3f} s   {:6.1f} GF/s   status {}   residual {:.1e}\n", seconds,
                            cube / 3 / seconds / 1e9, status, error)
             << fmt::format("potri   {:7.3f} s   {:6.1f} GF/s   |a inv(a) - 1| {:.1e}\n", more, cube / more / 1e9, left)
+            << fmt::format("syevd   {:7.3f} s   {:6.1f} GF/s   |a v - v w| {:.1e}\n", most, 14 * cube / 3 / most / 1e9,
+                           missed)
             << fmt::format("log of the determinant: {:.6f}\n", logdet);
 }
 

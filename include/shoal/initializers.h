@@ -22,7 +22,7 @@ Array truncated_normal(const Operand& key, const Shape& shape, Dtype dtype = flo
                        const Operand& lower = -2.0, const Operand& upper = 2.0);
 
 struct VarianceScalingOptions {
-  double scale = 1;
+  Operand scale = 1.0;  ///< A number or a scalar array.
   /// By what the variance `scale` is divided: "fan_in", the inputs of each output; "fan_out", the outputs of each
   /// input; "fan_avg" or "fan_geo_avg", their arithmetic or geometric mean.
   std::string mode = "fan_in";

@@ -2,7 +2,8 @@
 //
 // A model is a tree of arrays, a struct or what holds them, and a function that calls these. nn.h has activations,
 // softmax and attention; initializers.h makes first parameters; convolution.h convolves. All take floats; on f16 and
-// bf16 means, variances and sums are f32, and results have the operand's dtype. Others throw TypeMismatch.
+// bf16 means, variances and sums are f32, and results have the operand's dtype. Others throw TypeMismatch. What is a
+// number by default (epsilon, rate, delta) may be a scalar array, by which derivatives are taken.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ struct NormOptions {
   std::optional<Array> scale = {};  ///< Broadcasts to x.
   std::optional<Array> bias = {};
   Axes axis = -1;
-  double epsilon = 1e-6;
+  Operand epsilon = 1e-6;
 };
 /// (x - mean) / sqrt(variance + epsilon), times scale, plus bias: Ba, Kiros and Hinton 2016, "Layer normalization".
 Array layer_norm(const Operand& x, const NormOptions& options = {});
@@ -55,7 +56,7 @@ Array rms_norm(const Operand& x, const NormOptions& options = {});
 struct GroupNormOptions {
   std::optional<Array> scale = {};  ///< [features].
   std::optional<Array> bias = {};
-  double epsilon = 1e-6;
+  Operand epsilon = 1e-6;
 };
 /// layer_norm over the middle dimensions and each of num_groups groups of the features of x [batch, places...,
 /// features]: Wu and He 2018, "Group normalization". Throws InvalidArgument if the features do not divide.
@@ -64,8 +65,8 @@ Array group_norm(const Operand& x, std::int64_t num_groups, const GroupNormOptio
 // ---- Dropout.
 
 /// 0 with the probability rate, and else x / (1 - rate): Srivastava et al. 2014, "Dropout". The same elements are 0
-/// however x is split. Throws InvalidArgument for a rate that is not in [0, 1].
-Array dropout(const Operand& key, const Operand& x, double rate);
+/// however x is split. Throws InvalidArgument for a rate that is a number and not in [0, 1].
+Array dropout(const Operand& key, const Operand& x, const Operand& rate);
 
 // ---- Attention: nn::dot_product_attention, positions, and a cache for sampling.
 
@@ -88,7 +89,7 @@ KeyValueCache key_value_cache(std::int64_t batch, std::int64_t capacity, std::in
 KeyValueCache extend(const KeyValueCache& cache, const Operand& keys, const Operand& values);
 /// What the last T tokens of a cache see of all that it has up to them: queries [batch, T, heads, H] of these tokens
 /// give an array of their shape.
-Array cached_attention(const Operand& query, const KeyValueCache& cache, const std::optional<double>& scale = {});
+Array cached_attention(const Operand& query, const KeyValueCache& cache, const std::optional<Operand>& scale = {});
 
 // ---- Losses. One for each example; take their mean. Targets have the shape of the predictions or are a scalar; others
 // throw InvalidArgument: [8, 1] less [8] would be 64 losses.
@@ -101,7 +102,7 @@ Array squared_error(const Operand& predictions, const Operand& targets = 0.0);
 /// Half of it.
 Array l2_loss(const Operand& predictions, const Operand& targets = 0.0);
 /// l2_loss up to delta, and linear from there on: Huber 1964, "Robust estimation of a location parameter".
-Array huber_loss(const Operand& predictions, const Operand& targets = 0.0, double delta = 1);
+Array huber_loss(const Operand& predictions, const Operand& targets = 0.0, const Operand& delta = 1.0);
 /// log(cosh(predictions - targets)).
 Array log_cosh(const Operand& predictions, const Operand& targets = 0.0);
 /// max(0, 1 - predictions targets), targets being -1 and 1.
@@ -109,7 +110,7 @@ Array hinge_loss(const Operand& predictions, const Operand& targets);
 /// The divergence of exp(log_predictions) from targets, over the last dimension.
 Array kl_divergence(const Operand& log_predictions, const Operand& targets);
 /// Labels [..., classes], (1 - alpha) of them and alpha of equal ones.
-Array smooth_labels(const Operand& labels, double alpha);
+Array smooth_labels(const Operand& labels, const Operand& alpha);
 /// The mean of the losses of the examples that count: a mask that broadcasts to them, bool or weights. What an uneven
 /// last batch is filled up with does not count. 0 where nothing does.
 Array masked_mean(const Operand& losses, const Operand& mask);

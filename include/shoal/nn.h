@@ -53,10 +53,10 @@ Array standardize(const Operand& x, const Axes& axis = -1, double epsilon = 1e-5
 Array glu(const Operand& x, std::int64_t axis = -1);
 
 struct AttentionOptions {
-  std::optional<Array> bias = {};    ///< Added to the logits; broadcasts to their shape, batch × heads × T × S.
-  std::optional<Array> mask = {};    ///< Which keys a query may see; broadcasts likewise. Default: all.
-  std::optional<double> scale = {};  ///< Of the logits; default 1 / sqrt(H).
-  bool is_causal = false;            ///< Whether a query sees no keys after its own position.
+  std::optional<Array> bias = {};     ///< Added to the logits; broadcasts to their shape, batch × heads × T × S.
+  std::optional<Array> mask = {};     ///< Which keys a query may see; broadcasts likewise. Default: all.
+  std::optional<Operand> scale = {};  ///< Of the logits; default 1 / sqrt(H).
+  bool is_causal = false;             ///< Whether a query sees no keys after its own position.
 };
 /// Each query's mean of the values, weighted by the softmax of its products with the keys. Queries have shape
 /// batch × T × heads × H, keys and values batch × S × key heads × H, and all may lack the batch; each key head serves

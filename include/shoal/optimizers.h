@@ -12,7 +12,8 @@
 // state is passed in and returned. State that belongs to a parameter has its shape and sharding and, unless an option
 // says otherwise, its dtype, so that the moments of a parameter that is split over devices are split likewise.
 //
-// A rate, or a decay of weights, is a number or a Schedule: a function of the number of updates so far.
+// A rate, or a decay of weights, is a number or a Schedule: a function of the number of updates so far. Other numbers
+// may also be scalar arrays, traced or not: derivatives are taken with respect to them, and vmap maps over them.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "shoal/array.h"
@@ -34,6 +36,30 @@ namespace shoal::optimizers {
 /// transformation of a chain. A tree, as jit, scan and checkpoints take it.
 using State = std::map<std::string, Array>;
 
+/// A number, or a scalar array. Arithmetic on numbers alone is done in f64, before an array is involved.
+class Number {
+ public:
+  Number(double value = 0) : value_(value) {}
+  Number(Array value) : value_(std::move(value)) {}
+
+  /// The number; nullopt for an array.
+  std::optional<double> constant() const;
+  operator Operand() const;
+
+  // Defined here so that overload resolution does not find them for other operands.
+  friend Number operator-(double a, const Number& b) {
+    const std::optional<double> value = b.constant();
+    return value ? Number(a - *value) : Number(a - Operand(b));
+  }
+  friend Number operator*(double a, const Number& b) {
+    const std::optional<double> value = b.constant();
+    return value ? Number(a * *value) : Number(a * Operand(b));
+  }
+
+ private:
+  std::variant<double, Array> value_;
+};
+
 // ---- Schedules.
 
 /// A number, or a function of the number of updates so far, an int32 scalar.
@@ -41,55 +67,57 @@ class Schedule {
  public:
   using Function = std::function<Array(const Array& count)>;
   Schedule(double value) : value_(value) {}
+  Schedule(Number value) : value_(std::move(value)) {}
+  Schedule(Array value) : value_(std::move(value)) {}
   template <class F>
   requires(std::is_invocable_r_v<Array, F&, const Array&> && !std::is_same_v<std::remove_cvref_t<F>, Schedule>)
       Schedule(F function)
       : function_(std::move(function)) {}
 
   /// The number; nullopt for a function.
-  std::optional<double> constant() const { return function_ ? std::nullopt : std::optional<double>(value_); }
-  /// An f32 scalar, or what the function gives.
+  std::optional<Number> constant() const { return function_ ? std::nullopt : std::optional<Number>(value_); }
+  /// The number as an f32 scalar, the array, or what the function gives.
   Array operator()(const Operand& count) const;
 
  private:
-  double value_ = 0;
+  Number value_ = 0.0;
   Function function_;
 };
 
-Schedule constant_schedule(double value);
+Schedule constant_schedule(const Number& value);
 /// From init_value to end_value in transition_steps updates, beginning after transition_begin ones:
 /// (init_value - end_value) (1 - count / transition_steps)^power + end_value. Constantly init_value if transition_steps
 /// is not positive.
-Schedule polynomial_schedule(double init_value, double end_value, double power, std::int64_t transition_steps,
-                             std::int64_t transition_begin = 0);
+Schedule polynomial_schedule(const Number& init_value, const Number& end_value, const Number& power,
+                             std::int64_t transition_steps, std::int64_t transition_begin = 0);
 /// polynomial_schedule of power 1.
-Schedule linear_schedule(double init_value, double end_value, std::int64_t transition_steps,
+Schedule linear_schedule(const Number& init_value, const Number& end_value, std::int64_t transition_steps,
                          std::int64_t transition_begin = 0);
 /// init_value, times each scale from its boundary on. Throws InvalidArgument for negative scales.
-Schedule piecewise_constant_schedule(double init_value, std::map<std::int64_t, double> boundaries_and_scales,
+Schedule piecewise_constant_schedule(const Number& init_value, std::map<std::int64_t, Number> boundaries_and_scales,
                                      SourceLocation where = SourceLocation::current());
 struct ExponentialDecayOptions {
   std::int64_t transition_begin = 0;     ///< Updates before the decay begins.
   bool staircase = false;                ///< Whether the rate falls only every transition_steps updates.
-  std::optional<double> end_value = {};  ///< The value at which it stops.
+  std::optional<Number> end_value = {};  ///< The value at which it stops.
 };
 /// init_value decay_rate^(count / transition_steps). Constantly init_value if transition_steps is not positive or
 /// decay_rate is 0.
-Schedule exponential_decay(double init_value, std::int64_t transition_steps, double decay_rate,
+Schedule exponential_decay(const Number& init_value, std::int64_t transition_steps, const Number& decay_rate,
                            const ExponentialDecayOptions& options = {});
 /// init_value (alpha + (1 - alpha) ((1 + cos(pi count / decay_steps)) / 2)^exponent), which keeps its last value after
 /// decay_steps: Loshchilov and Hutter 2017, "SGDR". Throws InvalidArgument if decay_steps is not positive.
-Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha = 0, double exponent = 1,
-                               SourceLocation where = SourceLocation::current());
+Schedule cosine_decay_schedule(const Number& init_value, std::int64_t decay_steps, const Number& alpha = 0.0,
+                               const Number& exponent = 1.0, SourceLocation where = SourceLocation::current());
 /// linear_schedule from init_value to peak_value in warmup_steps, then a cosine down to end_value, which is reached
 /// after decay_steps, the warm-up included.
-Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
-                                      std::int64_t decay_steps, double end_value = 0, double exponent = 1,
-                                      SourceLocation where = SourceLocation::current());
+Schedule warmup_cosine_decay_schedule(const Number& init_value, const Number& peak_value, std::int64_t warmup_steps,
+                                      std::int64_t decay_steps, const Number& end_value = 0.0,
+                                      const Number& exponent = 1.0, SourceLocation where = SourceLocation::current());
 /// The same, but with exponential_decay from peak_value after the warm-up.
-Schedule warmup_exponential_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
-                                           std::int64_t transition_steps, double decay_rate,
-                                           const ExponentialDecayOptions& options = {});
+Schedule warmup_exponential_decay_schedule(const Number& init_value, const Number& peak_value,
+                                           std::int64_t warmup_steps, std::int64_t transition_steps,
+                                           const Number& decay_rate, const ExponentialDecayOptions& options = {});
 /// The first schedule up to the first boundary, then the next, which counts from there, and so on. Throws
 /// InvalidArgument unless there is one schedule more than there are boundaries.
 Schedule join_schedules(std::vector<Schedule> schedules, std::vector<std::int64_t> boundaries,
@@ -157,7 +185,7 @@ T apply_updates(const T& params, const T& updates, SourceLocation where = Source
 }
 /// step_size times the new parameters plus 1 - step_size times the old ones: their moving average, for evaluation.
 template <class T>
-T incremental_update(const T& new_params, const T& old_params, double step_size,
+T incremental_update(const T& new_params, const T& old_params, const Number& step_size,
                      SourceLocation where = SourceLocation::current()) {
   return tree::map([&](const Array& a, const Array& b) { return step_size * a + (1.0 - step_size) * b; }, new_params,
                    old_params, where);
@@ -182,7 +210,7 @@ GradientTransformation identity();
 /// Zero updates, for parameters that are frozen.
 GradientTransformation set_to_zero();
 
-GradientTransformation scale(double step_size);
+GradientTransformation scale(const Number& step_size);
 /// Multiplies by the rate, and negates unless flip_sign is false: updates go down the gradient.
 GradientTransformation scale_by_learning_rate(const Schedule& learning_rate, bool flip_sign = true);
 GradientTransformation scale_by_schedule(const Schedule& step_size);
@@ -192,58 +220,62 @@ struct TraceOptions {
   std::optional<Dtype> accumulator_dtype = {};
 };
 /// The gradient plus decay times the sum so far: momentum (Polyak 1964; Nesterov 1983).
-GradientTransformation trace(double decay, const TraceOptions& options = {});
+GradientTransformation trace(const Number& decay, const TraceOptions& options = {});
+/// Beats shoal::trace, the sum of a diagonal, for a plain number.
+inline GradientTransformation trace(double decay, const TraceOptions& options = {}) {
+  return trace(Number(decay), options);
+}
 struct EmaOptions {
   bool debias = true;  ///< Whether the mean is corrected for beginning with 0.
   std::optional<Dtype> accumulator_dtype = {};
 };
 /// The moving average of the gradients.
-GradientTransformation ema(double decay, const EmaOptions& options = {});
+GradientTransformation ema(const Number& decay, const EmaOptions& options = {});
 
 struct AdamOptions {
-  double b1 = 0.9;                     ///< Decay of the mean of gradients.
-  double b2 = 0.999;                   ///< Decay of the mean of their squares.
-  double eps = 1e-8;                   ///< Added to the root of the mean of squares.
-  double eps_root = 0;                 ///< Added to the mean of squares, below the root.
+  Number b1 = 0.9;                     ///< Decay of the mean of gradients.
+  Number b2 = 0.999;                   ///< Decay of the mean of their squares.
+  Number eps = 1e-8;                   ///< Added to the root of the mean of squares.
+  Number eps_root = 0.0;               ///< Added to the mean of squares, below the root.
   std::optional<Dtype> mu_dtype = {};  ///< The dtype of the mean of gradients.
   bool nesterov = false;
 };
 /// Kingma and Ba 2015, "Adam: a method for stochastic optimization"; with nesterov Dozat 2016, "NAdam".
 GradientTransformation scale_by_adam(const AdamOptions& options = {});
 struct LionOptions {
-  double b1 = 0.9;
-  double b2 = 0.99;
+  Number b1 = 0.9;
+  Number b2 = 0.99;
   std::optional<Dtype> mu_dtype = {};
 };
 /// Chen et al. 2023, "Symbolic discovery of optimization algorithms".
 GradientTransformation scale_by_lion(const LionOptions& options = {});
 struct RmsOptions {
-  double decay = 0.9;
-  double eps = 1e-8;
-  double initial_scale = 0;
+  Number decay = 0.9;
+  Number eps = 1e-8;
+  Number initial_scale = 0.0;
   bool eps_in_sqrt = true;
   bool bias_correction = false;
 };
 /// Divides by the root of the moving average of squares: Tieleman and Hinton 2012, "Lecture 6.5, rmsprop".
 GradientTransformation scale_by_rms(const RmsOptions& options = {});
 /// Divides by the root of the sum of all squares so far: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods".
-GradientTransformation scale_by_rss(double initial_accumulator_value = 0.1, double eps = 1e-7);
+GradientTransformation scale_by_rss(const Number& initial_accumulator_value = 0.1, const Number& eps = 1e-7);
 struct FactoredRmsOptions {
   bool factored = true;
-  double decay_rate = 0.8;
+  Number decay_rate = 0.8;
   std::int64_t step_offset = 0;
   /// If the two largest dimensions have at least this extent, sums of rows and of columns replace the squares.
   std::int64_t min_dim_size_to_factor = 128;
-  double epsilon = 1e-30;
+  Number epsilon = 1e-30;
 };
 /// Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear memory cost".
 GradientTransformation scale_by_factored_rms(const FactoredRmsOptions& options = {});
 /// Multiplies by the root mean square of the parameter, or by min_scale if that is greater.
-GradientTransformation scale_by_param_block_rms(double min_scale = 1e-3);
+GradientTransformation scale_by_param_block_rms(const Number& min_scale = 1e-3);
 struct TrustRatioOptions {
-  double min_norm = 0;
-  double trust_coefficient = 1;
-  double eps = 0;
+  Number min_norm = 0.0;
+  Number trust_coefficient = 1.0;
+  Number eps = 0.0;
 };
 /// Multiplies by the norm of the parameter divided by that of the update: You et al. 2020, "Large batch optimization
 /// for deep learning".
@@ -254,8 +286,8 @@ GradientTransformation add_decayed_weights(const Schedule& weight_decay, const M
 struct MuonScaleOptions {
   std::vector<double> ns_coeffs = {3.4445, -4.7750, 2.0315};  ///< Of the step a x + b x x* x + c (x x*)^2 x.
   std::int64_t ns_steps = 5;                                  ///< The number of these steps.
-  double beta = 0.95;                                         ///< Decay of the mean of gradients.
-  double eps = 1e-8;
+  Number beta = 0.95;                                         ///< Decay of the mean of gradients.
+  Number eps = 1e-8;
   std::optional<Dtype> mu_dtype = {};
   bool nesterov = true;
   bool adaptive = false;  ///< Multiply by the inner product of the mean and the result.
@@ -268,16 +300,16 @@ GradientTransformation scale_by_muon(const MuonScaleOptions& options = {},
                                      SourceLocation where = SourceLocation::current());
 
 /// Limits each element to the range from -max_delta to max_delta.
-GradientTransformation clip(double max_delta);
+GradientTransformation clip(const Number& max_delta);
 /// Scales all gradients down if their global_norm is above max_norm: Pascanu, Mikolov and Bengio 2013, "On the
 /// difficulty of training recurrent neural networks".
-GradientTransformation clip_by_global_norm(double max_norm);
+GradientTransformation clip_by_global_norm(const Number& max_norm);
 /// Scales each array down if its root mean square is above the threshold.
-GradientTransformation clip_by_block_rms(double threshold);
+GradientTransformation clip_by_block_rms(const Number& threshold);
 /// Scales each unit's gradient (a column of a matrix, an output of a convolution, a whole vector) down if its norm is
 /// above `clipping` times that of its weights, which counts as at least eps: Brock et al. 2021, "High-performance
 /// large-scale image recognition without normalization".
-GradientTransformation adaptive_grad_clip(double clipping, double eps = 1e-3);
+GradientTransformation adaptive_grad_clip(const Number& clipping, const Number& eps = 1e-3);
 /// Replaces NaN by 0. The state says which parameters had NaN: "found_nan" and the path.
 GradientTransformation zero_nans();
 /// Skips updates in which an element is infinite or NaN, unless more than max_consecutive_errors come in a row. The
@@ -297,17 +329,17 @@ GradientTransformation multi_steps(const GradientTransformation& inner, std::int
 // ---- Optimizers: what the papers above call by their names.
 
 struct SgdOptions {
-  std::optional<double> momentum = {};
+  std::optional<Number> momentum = {};
   bool nesterov = false;
   std::optional<Dtype> accumulator_dtype = {};
 };
 GradientTransformation sgd(const Schedule& learning_rate, const SgdOptions& options = {});
 GradientTransformation adam(const Schedule& learning_rate, const AdamOptions& options = {});
 struct AdamWOptions {
-  double b1 = 0.9;
-  double b2 = 0.999;
-  double eps = 1e-8;
-  double eps_root = 0;
+  Number b1 = 0.9;
+  Number b2 = 0.999;
+  Number eps = 1e-8;
+  Number eps_root = 0.0;
   std::optional<Dtype> mu_dtype = {};
   Schedule weight_decay = 1e-4;
   Mask mask = {};  ///< Selects the parameters whose weights decay.
@@ -315,45 +347,45 @@ struct AdamWOptions {
 };
 GradientTransformation adamw(const Schedule& learning_rate, const AdamWOptions& options = {});
 struct LionWOptions {
-  double b1 = 0.9;
-  double b2 = 0.99;
+  Number b1 = 0.9;
+  Number b2 = 0.99;
   std::optional<Dtype> mu_dtype = {};
   Schedule weight_decay = 1e-3;
   Mask mask = {};
 };
 GradientTransformation lion(const Schedule& learning_rate, const LionWOptions& options = {});
 struct LambOptions {
-  double b1 = 0.9;
-  double b2 = 0.999;
-  double eps = 1e-6;
-  double eps_root = 0;
+  Number b1 = 0.9;
+  Number b2 = 0.999;
+  Number eps = 1e-6;
+  Number eps_root = 0.0;
   Schedule weight_decay = 0.0;
   Mask mask = {};
 };
 /// Adam with scale_by_trust_ratio.
 GradientTransformation lamb(const Schedule& learning_rate, const LambOptions& options = {});
-GradientTransformation adagrad(const Schedule& learning_rate, double initial_accumulator_value = 0.1,
-                               double eps = 1e-7);
+GradientTransformation adagrad(const Schedule& learning_rate, const Number& initial_accumulator_value = 0.1,
+                               const Number& eps = 1e-7);
 struct RmspropOptions {
-  double decay = 0.9;
-  double eps = 1e-8;
-  double initial_scale = 0;
+  Number decay = 0.9;
+  Number eps = 1e-8;
+  Number initial_scale = 0.0;
   bool eps_in_sqrt = true;
-  std::optional<double> momentum = {};
+  std::optional<Number> momentum = {};
   bool nesterov = false;
   bool bias_correction = false;
 };
 GradientTransformation rmsprop(const Schedule& learning_rate, const RmspropOptions& options = {});
 struct AdafactorOptions {
   std::int64_t min_dim_size_to_factor = 128;
-  double decay_rate = 0.8;
+  Number decay_rate = 0.8;
   std::int64_t decay_offset = 0;
   bool multiply_by_parameter_scale = true;
-  std::optional<double> clipping_threshold = 1.0;
-  std::optional<double> momentum = {};
+  std::optional<Number> clipping_threshold = 1.0;
+  std::optional<Number> momentum = {};
   Dtype dtype_momentum = float32;
   std::optional<Schedule> weight_decay_rate = {};
-  double eps = 1e-30;
+  Number eps = 1e-30;
   bool factored = true;
   Mask weight_decay_mask = {};
 };
@@ -364,14 +396,14 @@ struct MuonOptions {
   MuonScaleOptions muon = {};
   Schedule weight_decay = 0.0;
   Mask weight_decay_mask = {};
-  double adam_b1 = 0.9;
-  double adam_b2 = 0.999;
-  double adam_eps_root = 0;
+  Number adam_b1 = 0.9;
+  Number adam_b2 = 0.999;
+  Number adam_eps_root = 0.0;
   Schedule adam_weight_decay = 0.0;
   std::optional<Schedule> adam_learning_rate = {};  ///< Default: that of the matrices.
   /// Scales an update to this root mean square, times the root of the larger extent. By default the update is
   /// multiplied by the root of the ratio of outputs to inputs, if that is above 1.
-  std::optional<double> consistent_rms = {};
+  std::optional<Number> consistent_rms = {};
 };
 /// scale_by_muon for the matrices, adamw for the other parameters.
 GradientTransformation muon(const Schedule& learning_rate, const MuonOptions& options = {},

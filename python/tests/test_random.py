@@ -181,3 +181,30 @@ def test_the_module():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_signs_while_64_bit_types_are_on():
+    """By numbers of 64 bits whatever the dtype: what JAX 0.12 draws."""
+    with jax.enable_x64(True):
+        key = random.key(7)
+        for dtype in ("int32", "float32", "float64"):
+            assert random.rademacher(key, (6,), dtype).tolist() == [-1, 1, 1, 1, 1, -1]
+        np.testing.assert_allclose(
+            random.generalized_normal(key, 1.5, (6,), "float32"),
+            [0.11314882, 0.78606486, -0.05867381, -0.3168769, 0.22589615, 1.4831246], rtol=1e-5)
+        np.testing.assert_allclose(
+            random.double_sided_maxwell(key, 0.5, 1.5, (6,), "float32"),
+            [2.3578932, 4.377579, -1.5702584, -3.154307, 2.4277096, 2.1382694], rtol=1e-5)
+        np.testing.assert_allclose(
+            random.ball(key, 3, 2, (2,), "float32"),
+            [[-0.36388415, 0.3945854, 0.1197582], [-0.48726168, 0.1332288, -0.14461814]], rtol=1e-4)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_keys_out_of_bounds(impl):
+    """A key that is filled in has the greatest words, as in JAX."""
+    keys = random.split(random.key(0, impl=impl), 4)
+    filled = jax.jit(lambda x: x.at[jnp.array([100, 1])].get(mode="fill"))(keys)
+    words = random.key_data(filled)
+    assert (words[0] == np.iinfo(np.uint32).max).all()
+    np.testing.assert_array_equal(words[1], random.key_data(keys)[1])

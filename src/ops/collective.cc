@@ -354,9 +354,9 @@ std::vector<MaybeValue> transpose_of_pbroadcast(const TransposeContext& context)
                        build.constant(0, context.operands[0].dtype, shape))};
 }
 
-// Slices go back the way they came, by what their receivers know of them, and are added up where the operand was sent to
-// several. The output's own part is what no slice covers; where slices are added to it, that is all of it. Slices that
-// lie over each other in the output count as if each had been kept.
+// Slices go back the way they came, by what their receivers know of them, and are added up where the operand was sent
+// to several. The output's own part is what no slice covers; where slices are added to it, that is all of it. Slices
+// that lie over each other in the output count as if each had been kept.
 std::vector<MaybeValue> transpose_of_ragged(const TransposeContext& context) {
   Builder& build = context.build;
   const auto& axes = context.attrs.get<std::vector<std::string>>("axes");
@@ -368,9 +368,9 @@ std::vector<MaybeValue> transpose_of_ragged(const TransposeContext& context) {
   const auto zeros = [&] { return build.constant(0, context.operands[0].dtype, context.operands[0].shape); };
   std::vector<MaybeValue> cotangents(context.operands.size());
   if (context.wants(0)) {
-    cotangents[0] = build.apply(context.op.name, with(context.attrs, "adds", true),
-                                {context.cotangent(), zeros(), exchanged(4), *context.values[5], exchanged(2),
-                                 *context.values[3]});
+    cotangents[0] =
+        build.apply(context.op.name, with(context.attrs, "adds", true),
+                    {context.cotangent(), zeros(), exchanged(4), *context.values[5], exchanged(2), *context.values[3]});
   }
   if (context.wants(1)) {
     cotangents[1] = context.attrs.contains("adds")
@@ -606,16 +606,17 @@ const std::array kCollectiveOps = {
     collective("pbroadcast", "The operand of the device at `source` along `axes`.", infer_broadcast, Linear::kMoved,
                transpose_of_pbroadcast, batch_of<place_of_source>,
                {.gives = Gives::kSame, .received_bytes = other_parts}, {{.name = "source"}}),
-    with_rule(with_arity(collective("ragged_all_to_all",
-                                    "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. "
-                                    "Each device sends slices of rows of its operand, as many to each device, to the "
-                                    "given rows of the receiver's output. If it `adds`, they are added to these, in the "
-                                    "order of the senders.",
-                                    infer_ragged, {Linear::kTogether, Linear::kTogether, Linear::kNo},
-                                    transpose_of_ragged, batch_of_ragged, {.received_bytes = other_parts},
-                                    {{.name = "adds"}, kGroups, kGroupSizes}),
-                         6),
-              ragged_rule),
+    with_rule(
+        with_arity(
+            collective("ragged_all_to_all",
+                       "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. "
+                       "Each device sends slices of rows of its operand, as many to each device, to the "
+                       "given rows of the receiver's output. If it `adds`, they are added to these, in the "
+                       "order of the senders.",
+                       infer_ragged, {Linear::kTogether, Linear::kTogether, Linear::kNo}, transpose_of_ragged,
+                       batch_of_ragged, {.received_bytes = other_parts}, {{.name = "adds"}, kGroups, kGroupSizes}),
+            6),
+        ragged_rule),
 };
 
 }  // namespace

@@ -57,6 +57,14 @@ nb::object item_of(const Array& array, SourceLocation where) {
   return nb::cast(number<std::int64_t>(array, where));
 }
 
+// Refuses an array of which a derivative is being taken, which what becomes of its value as a Python number would not
+// have. Comparisons, int() and item() give it, as in JAX: what is asked for by these is constant where it is there.
+void check_keeps_derivative(const Array& array, const char* function) {
+  const Layer* layer = detail::impl_of(array).layer();
+  if (layer == nullptr) return;
+  called_as(function, user_line(), [&] { static_cast<void>(detail::concrete(array)); });
+}
+
 bool operator_truth(const Array& array) {
   const SourceLocation where = user_line();
   if (array.size() != 1) {
@@ -254,12 +262,17 @@ void bind_array(nb::module_& m) {
                    "Only scalar arrays can be converted to Python scalars; "
                    "got arr.ndim=" +
                    std::to_string(a.ndim()));
-             return needing_value("ConcretizationTypeError", [&] { return number<double>(a, user_line()); });
+             return needing_value("ConcretizationTypeError", [&] {
+               check_keeps_derivative(a, "float");
+               return number<double>(a, user_line());
+             });
            })
       .def("__complex__",
            [](const Array& a) {
-             const auto value =
-                 needing_value("ConcretizationTypeError", [&] { return number<std::complex<double>>(a, user_line()); });
+             const auto value = needing_value("ConcretizationTypeError", [&] {
+               check_keeps_derivative(a, "complex");
+               return number<std::complex<double>>(a, user_line());
+             });
              return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
            })
       .def("__int__",

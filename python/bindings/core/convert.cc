@@ -10,6 +10,7 @@
 
 #include "bindings/core/location.h"
 #include "bindings/core/memory.h"
+#include "bindings/core/numbers.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
@@ -128,6 +129,7 @@ bool x64_enabled() { return x64; }
 void set_x64_enabled(bool enabled) {
   x64 = enabled;
   set_narrow_promotion(!enabled);
+  set_wide_numbers(enabled);
 }
 
 Dtype canonical(Dtype dtype) {
@@ -264,6 +266,12 @@ void check_power(const Operand& base, nb::handle exponent) {
   if (!is_integer(type.dtype)) return;
   type_error(fmt::format("Integers cannot be raised to negative powers, got {} to the power {}; convert it with astype",
                          name_of(type.dtype), nb::cast<std::string>(nb::str(exponent))));
+}
+
+Operand number_or_array(nb::handle x, std::string_view function, std::string_view argument) {
+  if (array_of(x) != nullptr || nb::hasattr(x, "__jax_array__")) return operand(x, function, argument);
+  if (const auto value = maybe_number(x, fmt::format("{}: {}", function, argument))) return {*value, user_line()};
+  type_error(fmt::format("{}: {} must be a number, not None", function, argument));
 }
 
 std::int64_t integer(nb::handle x, std::string_view what) {

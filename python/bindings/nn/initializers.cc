@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include "bindings/core/numbers.h"
 #include "bindings/nn/nn.h"
 #include "bindings/numpy/numpy.h"
 #include "shoal/explicit_axes.h"
@@ -93,7 +94,7 @@ void bind_initializers(nb::module_& m) {
          nb::handle out_sharding) {
         const Weights weights("variance_scaling", key, shape, dtype, out_sharding);
         const initializers::VarianceScalingOptions options{
-            .scale = *maybe_number(scale, "variance_scaling: scale"),
+            .scale = number_or_array(scale, "variance_scaling", "scale"),
             .mode = mode,
             .distribution = distribution,
             .in_axis = dims(in_axis, "variance_scaling: in_axis"),

@@ -10,6 +10,7 @@
 #include "base/misuse.h"
 #include "bindings/core/convert.h"
 #include "bindings/core/flag.h"
+#include "bindings/core/numbers.h"
 #include "bindings/numpy/complex_order.h"
 #include "bindings/numpy/numpy.h"
 #include "frontend/array/promotion.h"
@@ -384,9 +385,10 @@ void bind_attention(nb::module_& m) {
         const Operand q = operand(query, name, "query");
         const Operand k = operand(key, name, "key");
         const Operand v = operand(value, name, "value");
-        const nn::AttentionOptions options{.bias = maybe_array(bias, name, "bias"),
-                                           .scale = maybe_number(scale, "dot_product_attention: scale"),
-                                           .is_causal = is_causal};
+        const nn::AttentionOptions options{
+            .bias = maybe_array(bias, name, "bias"),
+            .scale = scale.is_none() ? std::nullopt : std::optional(number_or_array(scale, name, "scale")),
+            .is_causal = is_causal};
         const Visible visible{.mask = maybe_array(mask, name, "mask"),
                               .window = window_of(local_window_size),
                               .query_lengths = maybe_array(query_seq_lengths, name, "query_seq_lengths"),

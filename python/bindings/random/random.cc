@@ -54,12 +54,6 @@ Array sampled(const Operand& key, const char* function, nb::handle out_sharding,
   });
 }
 
-// With 64-bit types JAX draws signs by uniform numbers of 64 bits, whatever they are wanted as.
-Array signs(const Operand& key, const Shape& shape, Dtype dtype) {
-  if (!x64_enabled()) return random::rademacher(key, shape, dtype);
-  return astype({random::rademacher(key, shape, int64), key.where()}, dtype);
-}
-
 // Positions and counts, which C++ gives as i32.
 Array in_default_int(const Array& x, const char* function, const Operand& key) {
   return called_as(function, key.where(), [&] { return astype(x, default_int()); });
@@ -151,7 +145,9 @@ void of_two_beside(nb::module_& m, const char* name, const A& a, const B& b, con
 
 // An implementation by its name, or by the dtype of its keys.
 random::Implementation implementation(nb::handle impl, nb::handle dtype, const char* function) {
-  if (!impl.is_none() && !dtype.is_none()) type_error(fmt::format("{}: takes impl or dtype, not both", function));
+  if (!impl.is_none() && !dtype.is_none()) {
+    value_error(fmt::format("{}: Cannot specify both `impl` and `dtype`", function));
+  }
   const nb::handle given = impl.is_none() ? dtype : impl;
   if (given.is_none()) return {};
   if (PyUnicode_Check(given.ptr())) return nb::cast<std::string>(given);
@@ -257,7 +253,7 @@ Operand bound(nb::handle x, const char* argument) {
 
 void bind_uniform(nb::module_& m) {
   plain<&random::bits>(m, "bits", default_uint, "Random bits, as unsigned integers.");
-  plain<&signs>(m, "rademacher", default_int, "-1 or 1.");
+  plain<&random::rademacher>(m, "rademacher", default_int, "-1 or 1.");
   m.def(
       "uniform",
       [](nb::handle key, nb::handle shape, nb::handle dtype, nb::handle minval, nb::handle maxval,

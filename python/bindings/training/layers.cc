@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/core/numbers.h"
 #include "bindings/training/training.h"
 
 namespace shoal::python {
@@ -98,12 +99,12 @@ void bind_norms(nb::module_& m) {
   const auto norm = [&m](const char* name, auto f, const char* doc) {
     m.def(
         name,
-        [name, f](nb::handle x, nb::handle scale, nb::handle bias, nb::handle axis, double epsilon) {
+        [name, f](nb::handle x, nb::handle scale, nb::handle bias, nb::handle axis, nb::handle epsilon) {
           const Operand given = operand(x, name);
           const nn::NormOptions options{.scale = maybe_array(scale, name, "scale"),
                                         .bias = maybe_array(bias, name, "bias"),
                                         .axis = axes(axis),
-                                        .epsilon = epsilon};
+                                        .epsilon = number_or_array(epsilon, name, "epsilon")};
           return unlocked([&] { return f(given, options); });
         },
         "x"_a.none(), "scale"_a = nb::none(), "bias"_a = nb::none(), "axis"_a = -1, "epsilon"_a = 1e-6, doc);
@@ -112,11 +113,11 @@ void bind_norms(nb::module_& m) {
   norm("rms_norm", &nn::rms_norm, "x / sqrt(mean of squares + epsilon), times scale, plus bias.");
   m.def(
       "group_norm",
-      [](nb::handle x, std::int64_t groups, nb::handle scale, nb::handle bias, double epsilon) {
+      [](nb::handle x, std::int64_t groups, nb::handle scale, nb::handle bias, nb::handle epsilon) {
         const Operand given = operand(x, "group_norm");
         const nn::GroupNormOptions options{.scale = maybe_array(scale, "group_norm", "scale"),
                                            .bias = maybe_array(bias, "group_norm", "bias"),
-                                           .epsilon = epsilon};
+                                           .epsilon = number_or_array(epsilon, "group_norm", "epsilon")};
         return unlocked([&] { return nn::group_norm(given, groups, options); });
       },
       "x"_a.none(), "num_groups"_a, "scale"_a = nb::none(), "bias"_a = nb::none(), "epsilon"_a = 1e-6,
@@ -124,10 +125,11 @@ void bind_norms(nb::module_& m) {
       "features].");
   m.def(
       "dropout",
-      [](nb::handle key, nb::handle x, double rate) {
+      [](nb::handle key, nb::handle x, nb::handle rate) {
         const Operand given = operand(x, "dropout");
         const Operand random = operand(key, "dropout", "key");
-        return unlocked([&] { return nn::dropout(random, given, rate); });
+        const Operand share = number_or_array(rate, "dropout", "rate");
+        return unlocked([&] { return nn::dropout(random, given, share); });
       },
       "key"_a.none(), "x"_a.none(), "rate"_a,
       "0 with the probability rate, and else x / (1 - rate). The same elements are 0 however x is split.");
@@ -136,10 +138,11 @@ void bind_norms(nb::module_& m) {
 void bind_attention(nb::module_& m) {
   m.def(
       "rotary_embedding",
-      [](nb::handle x, nb::handle positions, double base) {
+      [](nb::handle x, nb::handle positions, nb::handle base) {
         const Operand given = operand(x, "rotary_embedding");
         const Operand places = operand(positions, "rotary_embedding", "positions");
-        return unlocked([&] { return nn::rotary_embedding(given, places, base); });
+        const double number = *maybe_number(base, "rotary_embedding: base");
+        return unlocked([&] { return nn::rotary_embedding(given, places, number); });
       },
       "x"_a.none(), "positions"_a.none(), "base"_a = 10000.0,
       "x [..., T, heads, H] turned by angles that grow with the positions [T], or [..., T]: elements j and j + H/2 "
@@ -180,7 +183,8 @@ void bind_attention(nb::module_& m) {
       [=](nb::handle query, nb::handle cache, nb::handle scale) {
         const Operand given = operand(query, "cached_attention", "query");
         const nn::KeyValueCache filled = cache_of(cache, "cached_attention");
-        const auto factor = maybe_number(scale, "cached_attention: scale");
+        std::optional<Operand> factor;
+        if (!scale.is_none()) factor = number_or_array(scale, "cached_attention", "scale");
         return unlocked([&] { return nn::cached_attention(given, filled, factor); });
       },
       "query"_a.none(), "cache"_a.none(), "scale"_a = nb::none(),
@@ -207,18 +211,20 @@ void bind_losses(nb::module_& m) {
                                 "The divergence of exp(predictions) from targets, over the last dimension.");
   m.def(
       "huber_loss",
-      [](nb::handle predictions, nb::handle targets, double delta) {
+      [](nb::handle predictions, nb::handle targets, nb::handle delta) {
         const Operand p = operand(predictions, "huber_loss", "predictions");
         const Operand t = targets.is_none() ? Operand(0.0, p.where()) : operand(targets, "huber_loss", "targets");
-        return unlocked([&] { return nn::huber_loss(p, t, delta); });
+        const Operand bound = number_or_array(delta, "huber_loss", "delta");
+        return unlocked([&] { return nn::huber_loss(p, t, bound); });
       },
       "predictions"_a.none(), "targets"_a = nb::none(), "delta"_a = 1.0,
       "l2_loss up to delta, and linear from there on.");
   m.def(
       "smooth_labels",
-      [](nb::handle labels, double alpha) {
+      [](nb::handle labels, nb::handle alpha) {
         const Operand given = operand(labels, "smooth_labels", "labels");
-        return unlocked([&] { return nn::smooth_labels(given, alpha); });
+        const Operand part = number_or_array(alpha, "smooth_labels", "alpha");
+        return unlocked([&] { return nn::smooth_labels(given, part); });
       },
       "labels"_a.none(), "alpha"_a, "(1 - alpha) of labels [..., classes] and alpha of equal ones.");
   m.def(

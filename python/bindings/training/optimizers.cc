@@ -12,8 +12,33 @@
 #include <vector>
 
 #include "bindings/core/flag.h"
+#include "bindings/core/numbers.h"
 #include "bindings/core/tree.h"
 #include "bindings/training/training.h"
+
+namespace nanobind::detail {
+
+// A number of Python or NumPy, or an array.
+template <>
+struct type_caster<shoal::optimizers::Number> {
+  NB_TYPE_CASTER(shoal::optimizers::Number, const_name("float | ") + make_caster<shoal::Array>::Name)
+
+  bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
+    if (const shoal::Array* array = shoal::python::array_of(source)) {
+      value = *array;
+      return true;
+    }
+    const double number = PyFloat_AsDouble(source.ptr());
+    if (number == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    value = number;
+    return true;
+  }
+};
+
+}  // namespace nanobind::detail
 
 namespace shoal::python {
 namespace {
@@ -22,10 +47,15 @@ using namespace optimizers;
 
 // ---- Arguments.
 
-double number(nb::handle x, const char* function, const char* argument) {
-  const auto value = maybe_number(x, fmt::format("{}: {}", function, argument));
-  if (!value) type_error(fmt::format("{}: {} must be a number, not None", function, argument));
-  return *value;
+Number number(nb::handle x, const char* function, const char* argument) {
+  const Operand given = number_or_array(x, function, argument);
+  return given.array() != nullptr ? Number(*given.array()) : Number(std::get<double>(*given.number()));
+}
+
+// Nothing of None.
+std::optional<Number> given_number(nb::handle x, const char* function, const char* argument) {
+  if (x.is_none()) return std::nullopt;
+  return number(x, function, argument);
 }
 
 // A number, a schedule of this module, or a function of the count of updates that gives a number or an array.
@@ -269,8 +299,8 @@ void bind_schedules(nb::module_& m) {
         "transition_steps is not positive.");
   m.def(
       "piecewise_constant_schedule",
-      [](double init_value, nb::handle boundaries_and_scales) {
-        std::map<std::int64_t, double> scales;
+      [](Number init_value, nb::handle boundaries_and_scales) {
+        std::map<std::int64_t, Number> scales;
         if (!boundaries_and_scales.is_none()) {
           for (const auto& [boundary, factor] :
                dict_of(boundaries_and_scales, "piecewise_constant_schedule: boundaries_and_scales")) {
@@ -284,11 +314,11 @@ void bind_schedules(nb::module_& m) {
       "init_value, times each scale from its boundary on. Raises ValueError for negative scales.");
   m.def(
       "exponential_decay",
-      [](double init_value, std::int64_t steps, double rate, std::int64_t begin, Flag staircase, nb::handle end) {
+      [](Number init_value, std::int64_t steps, Number rate, std::int64_t begin, Flag staircase, nb::handle end) {
         return exponential_decay(init_value, steps, rate,
                                  {.transition_begin = begin,
                                   .staircase = staircase,
-                                  .end_value = maybe_number(end, "exponential_decay: end_value")});
+                                  .end_value = given_number(end, "exponential_decay", "end_value")});
       },
       "init_value"_a, "transition_steps"_a, "decay_rate"_a, "transition_begin"_a = 0, "staircase"_a = false,
       "end_value"_a = nb::none(),
@@ -296,7 +326,7 @@ void bind_schedules(nb::module_& m) {
       "staircase it falls every transition_steps updates.");
   m.def(
       "cosine_decay_schedule",
-      [](double init_value, std::int64_t decay_steps, double alpha, double exponent) {
+      [](Number init_value, std::int64_t decay_steps, Number alpha, Number exponent) {
         return cosine_decay_schedule(init_value, decay_steps, alpha, exponent, user_line());
       },
       "init_value"_a, "decay_steps"_a, "alpha"_a = 0.0, "exponent"_a = 1.0,
@@ -304,8 +334,8 @@ void bind_schedules(nb::module_& m) {
       "decay_steps is not positive.");
   m.def(
       "warmup_cosine_decay_schedule",
-      [](double init_value, double peak_value, std::int64_t warmup_steps, std::int64_t decay_steps, double end_value,
-         double exponent) {
+      [](Number init_value, Number peak_value, std::int64_t warmup_steps, std::int64_t decay_steps, Number end_value,
+         Number exponent) {
         return warmup_cosine_decay_schedule(init_value, peak_value, warmup_steps, decay_steps, end_value, exponent,
                                             user_line());
       },
@@ -314,13 +344,13 @@ void bind_schedules(nb::module_& m) {
       "decay_steps in all. Raises ValueError unless decay_steps is above warmup_steps.");
   m.def(
       "warmup_exponential_decay_schedule",
-      [](double init_value, double peak_value, std::int64_t warmup_steps, std::int64_t steps, double rate,
+      [](Number init_value, Number peak_value, std::int64_t warmup_steps, std::int64_t steps, Number rate,
          std::int64_t begin, Flag staircase, nb::handle end) {
         return warmup_exponential_decay_schedule(
             init_value, peak_value, warmup_steps, steps, rate,
             {.transition_begin = begin,
              .staircase = staircase,
-             .end_value = maybe_number(end, "warmup_exponential_decay_schedule: end_value")});
+             .end_value = given_number(end, "warmup_exponential_decay_schedule", "end_value")});
       },
       "init_value"_a, "peak_value"_a, "warmup_steps"_a, "transition_steps"_a, "decay_rate"_a, "transition_begin"_a = 0,
       "staircase"_a = false, "end_value"_a = nb::none(),
@@ -367,7 +397,7 @@ void bind_transformations(nb::module_& m) {
       "params"_a.none(), "updates"_a.none(), "The parameters plus the updates, in the dtypes of the parameters.");
   m.def(
       "incremental_update",
-      [](nb::handle next, nb::handle old, double step_size) {
+      [](nb::handle next, nb::handle old, Number step_size) {
         return mapped(next, old, "incremental_update",
                       [=](const Array& a, const Array& b) { return step_size * a + (1.0 - step_size) * b; });
       },
@@ -422,14 +452,14 @@ void bind_transformations(nb::module_& m) {
       "step_size_fn"_a, "Times what a function of the count of updates gives.");
   m.def(
       "trace",
-      [](double decay, Flag nesterov, nb::handle dtype) {
+      [](Number decay, Flag nesterov, nb::handle dtype) {
         return trace(decay, {.nesterov = nesterov, .accumulator_dtype = maybe_dtype(dtype)});
       },
       "decay"_a, "nesterov"_a = false, "accumulator_dtype"_a = nb::none(),
       "The gradient plus decay times the sum so far: momentum.");
   m.def(
       "ema",
-      [](double decay, Flag debias, nb::handle dtype) {
+      [](Number decay, Flag debias, nb::handle dtype) {
         return ema(decay, {.debias = debias, .accumulator_dtype = maybe_dtype(dtype)});
       },
       "decay"_a, "debias"_a = true, "accumulator_dtype"_a = nb::none(), "The moving average of the gradients.");
@@ -540,7 +570,7 @@ void bind_named(nb::module_& m) {
   m.def(
       "sgd",
       [](nb::handle rate, nb::handle momentum, Flag nesterov, nb::handle dtype) {
-        return sgd(schedule(rate, "sgd", "learning_rate"), {.momentum = maybe_number(momentum, "sgd: momentum"),
+        return sgd(schedule(rate, "sgd", "learning_rate"), {.momentum = given_number(momentum, "sgd", "momentum"),
                                                             .nesterov = nesterov,
                                                             .accumulator_dtype = maybe_dtype(dtype)});
       },
@@ -548,7 +578,7 @@ void bind_named(nb::module_& m) {
       "Down the gradient, with momentum if that is given.");
   m.def(
       "adam",
-      [](nb::handle rate, double b1, double b2, double eps, double eps_root, nb::handle dtype, Flag nesterov) {
+      [](nb::handle rate, Number b1, Number b2, Number eps, Number eps_root, nb::handle dtype, Flag nesterov) {
         return adam(schedule(rate, "adam", "learning_rate"), {.b1 = b1,
                                                               .b2 = b2,
                                                               .eps = eps,
@@ -560,7 +590,7 @@ void bind_named(nb::module_& m) {
       nb::kw_only(), "nesterov"_a = false, "Kingma and Ba 2015.");
   m.def(
       "adamw",
-      [](nb::handle rate, double b1, double b2, double eps, double eps_root, nb::handle dtype, nb::handle decay,
+      [](nb::handle rate, Number b1, Number b2, Number eps, Number eps_root, nb::handle dtype, nb::handle decay,
          nb::handle which, Flag nesterov) {
         return adamw(schedule(rate, "adamw", "learning_rate"),
                      {.b1 = b1,
@@ -577,7 +607,7 @@ void bind_named(nb::module_& m) {
       "Adam, and weights that decay where mask(path, array) is true: Loshchilov and Hutter 2019.");
   m.def(
       "lion",
-      [](nb::handle rate, double b1, double b2, nb::handle dtype, nb::handle decay, nb::handle which) {
+      [](nb::handle rate, Number b1, Number b2, nb::handle dtype, nb::handle decay, nb::handle which) {
         return lion(schedule(rate, "lion", "learning_rate"), {.b1 = b1,
                                                               .b2 = b2,
                                                               .mu_dtype = maybe_dtype(dtype),
@@ -588,7 +618,7 @@ void bind_named(nb::module_& m) {
       "mask"_a = nb::none(), "Chen et al. 2023: the sign of a moving average.");
   m.def(
       "lamb",
-      [](nb::handle rate, double b1, double b2, double eps, double eps_root, nb::handle decay, nb::handle which) {
+      [](nb::handle rate, Number b1, Number b2, Number eps, Number eps_root, nb::handle decay, nb::handle which) {
         return lamb(schedule(rate, "lamb", "learning_rate"), {.b1 = b1,
                                                               .b2 = b2,
                                                               .eps = eps,
@@ -600,20 +630,20 @@ void bind_named(nb::module_& m) {
       "mask"_a = nb::none(), "Adam, each array scaled by its parameter's norm: You et al. 2020.");
   m.def(
       "adagrad",
-      [](nb::handle rate, double initial, double eps) {
+      [](nb::handle rate, Number initial, Number eps) {
         return adagrad(schedule(rate, "adagrad", "learning_rate"), initial, eps);
       },
       "learning_rate"_a, "initial_accumulator_value"_a = 0.1, "eps"_a = 1e-7, "Duchi, Hazan and Singer 2011.");
   m.def(
       "rmsprop",
-      [](nb::handle rate, double decay, double eps, double initial_scale, Flag eps_in_sqrt, nb::handle momentum,
+      [](nb::handle rate, Number decay, Number eps, Number initial_scale, Flag eps_in_sqrt, nb::handle momentum,
          Flag nesterov, Flag bias_correction) {
         return rmsprop(schedule(rate, "rmsprop", "learning_rate"),
                        {.decay = decay,
                         .eps = eps,
                         .initial_scale = initial_scale,
                         .eps_in_sqrt = eps_in_sqrt,
-                        .momentum = maybe_number(momentum, "rmsprop: momentum"),
+                        .momentum = given_number(momentum, "rmsprop", "momentum"),
                         .nesterov = nesterov,
                         .bias_correction = bias_correction});
       },
@@ -621,15 +651,15 @@ void bind_named(nb::module_& m) {
       "momentum"_a = nb::none(), "nesterov"_a = false, "bias_correction"_a = false, "Tieleman and Hinton 2012.");
   m.def(
       "adafactor",
-      [](nb::handle rate, std::int64_t least, double decay_rate, std::int64_t offset, Flag by_parameter,
-         nb::handle threshold, nb::handle momentum, nb::handle dtype, nb::handle decay, double eps, Flag factored,
+      [](nb::handle rate, std::int64_t least, Number decay_rate, std::int64_t offset, Flag by_parameter,
+         nb::handle threshold, nb::handle momentum, nb::handle dtype, nb::handle decay, Number eps, Flag factored,
          nb::handle which) {
         AdafactorOptions options{.min_dim_size_to_factor = least,
                                  .decay_rate = decay_rate,
                                  .decay_offset = offset,
                                  .multiply_by_parameter_scale = by_parameter,
-                                 .clipping_threshold = maybe_number(threshold, "adafactor: clipping_threshold"),
-                                 .momentum = maybe_number(momentum, "adafactor: momentum"),
+                                 .clipping_threshold = given_number(threshold, "adafactor", "clipping_threshold"),
+                                 .momentum = given_number(momentum, "adafactor", "momentum"),
                                  .dtype_momentum = maybe_dtype(dtype).value_or(float32),
                                  .eps = eps,
                                  .factored = factored,
@@ -645,9 +675,9 @@ void bind_named(nb::module_& m) {
       "weight_decay_mask"_a = nb::none(), "Shazeer and Stern 2018: squares of matrices by their rows and columns.");
   m.def(
       "muon",
-      [](nb::handle rate, nb::handle coefficients, std::int64_t steps, double beta, double eps, nb::handle decay,
-         nb::handle which, nb::handle dtype, Flag nesterov, Flag adaptive, double adam_b1, double adam_b2,
-         double adam_eps_root, nb::handle adam_decay, nb::handle adam_rate, nb::handle rms) {
+      [](nb::handle rate, nb::handle coefficients, std::int64_t steps, Number beta, Number eps, nb::handle decay,
+         nb::handle which, nb::handle dtype, Flag nesterov, Flag adaptive, Number adam_b1, Number adam_b2,
+         Number adam_eps_root, nb::handle adam_decay, nb::handle adam_rate, nb::handle rms) {
         MuonOptions options{.muon = {.ns_steps = steps,
                                      .beta = beta,
                                      .eps = eps,
@@ -660,7 +690,7 @@ void bind_named(nb::module_& m) {
                             .adam_b2 = adam_b2,
                             .adam_eps_root = adam_eps_root,
                             .adam_weight_decay = schedule(adam_decay, "muon", "adam_weight_decay"),
-                            .consistent_rms = maybe_number(rms, "muon: consistent_rms")};
+                             .consistent_rms = given_number(rms, "muon", "consistent_rms")};
         set_coefficients(options.muon, coefficients, "muon");
         if (!adam_rate.is_none()) options.adam_learning_rate = schedule(adam_rate, "muon", "adam_learning_rate");
         return muon(schedule(rate, "muon", "learning_rate"), options, user_line());

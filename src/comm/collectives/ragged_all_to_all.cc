@@ -1,6 +1,6 @@
 // Every device sends slices of rows of its operand, as many to each of its group, to where it says in the receiver's
-// output, or adds them to what is there; what no slice covers stays. The operands are operand, output, input_offsets, send_sizes, output_offsets and
-// recv_sizes.
+// output, or adds them to what is there; what no slice covers stays. The operands are operand, output, input_offsets,
+// send_sizes, output_offsets and recv_sizes.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -99,8 +99,8 @@ CollectivePtr ragged_all_to_all(const Context& context) {
   const ShardShapes& output = context.operands[1];
   ShardShapes result = shapes_of(output.grid, context.groups.split(varying) & context.wanted, output.dtype,
                                  output.even(), [&](std::int64_t position) { return output.shape_at(position); });
-  return std::make_unique<RaggedExchange>(context.operands, std::move(result), context.groups, context.attrs.contains("adds"),
-                                          context.where);
+  return std::make_unique<RaggedExchange>(context.operands, std::move(result), context.groups,
+                                          context.attrs.contains("adds"), context.where);
 }
 
 }  // namespace shoal::collectives

@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<bool> is_strict = false;
 std::atomic<bool> is_narrow = false;
+std::atomic<bool> is_wide = false;
 std::atomic<RankPromotion> ranks = RankPromotion::kAllow;
 
 // Whether `number` becomes of the dtype that both together have without changing that of the other.
@@ -24,6 +25,8 @@ bool gives_way(DtypeAndWeakness number, DtypeAndWeakness other, DtypeAndWeakness
 void set_strict_promotion(bool strict) { is_strict = strict; }
 void set_rank_promotion(RankPromotion mode) { ranks = mode; }
 void set_narrow_promotion(bool narrow) { is_narrow = narrow; }
+void set_wide_numbers(bool wide) { is_wide = wide; }
+bool has_wide_numbers() { return is_wide.load(std::memory_order_relaxed); }
 
 DtypeAndWeakness promoted_types(DtypeAndWeakness a, DtypeAndWeakness b) {
   DtypeAndWeakness both = promote_types(a, b);

@@ -21,6 +21,10 @@ void set_rank_promotion(RankPromotion mode);
 /// Whether integers of 32 bits or fewer stay so together: u32 with a signed integer is i32 then, not i64.
 void set_narrow_promotion(bool narrow);
 
+/// Whether numbers of the program that meet no array are f64 and i64, as in JAX while 64-bit types are on.
+void set_wide_numbers(bool wide);
+bool has_wide_numbers();
+
 /// Two dtypes that a function does not take together while promotion is strict.
 class PromotionError : public TypeMismatch {
  public:

@@ -73,6 +73,11 @@ Array items_at(const Array& array, const std::vector<Array>& positions, const It
 
 Operand default_fill(Dtype dtype) {
   if (dtype == bool_) return true;
+  if (is_key(dtype)) {  // One whose words are the greatest.
+    const auto words = static_cast<std::int64_t>(size_of(dtype) / size_of(uint32));
+    const Array ones = full({words}, std::numeric_limits<std::uint32_t>::max(), {.dtype = uint32});
+    return bind_one("bitcast", {{"dtype", dtype}}, {ones});
+  }
   if (!is_integer(dtype)) return std::numeric_limits<double>::quiet_NaN();
   const int bits = static_cast<int>(size_of(dtype)) * 8;
   if (is_signed(dtype)) return std::numeric_limits<std::int64_t>::min() >> (64 - bits);

@@ -240,7 +240,9 @@ Array attention(const Array& query, const Array& key, const Array& value, const 
   const double width = static_cast<double>(query.shape().back());
   const Array products = einsum("btkgh,bskh->bkgts", query, key);
   const Shape shape = products.shape();
-  Array logits = products * options.scale.value_or(1 / std::sqrt(width));
+  const bool is_array = options.scale && options.scale->array() != nullptr;
+  Array logits = products * (is_array ? Operand(options.scale->array()->astype(products.dtype()))
+                                      : options.scale.value_or(Operand(1 / std::sqrt(width))));
   if (options.bias) logits = logits + grouped(*options.bias, shape);
   // Finite, so that a query that sees nothing has a mean of all values instead of NaN.
   const Array nothing = full({}, -1e38, {.dtype = logits.dtype()});

@@ -204,14 +204,21 @@ Array group_norm(const Operand& x, std::int64_t num_groups, const GroupNormOptio
 
 // ---- Dropout.
 
-Array dropout(const Operand& key, const Operand& x, double rate) {
+Array dropout(const Operand& key, const Operand& x, const Operand& rate) {
   const Caller caller("dropout", x.where());
-  if (!(rate >= 0 && rate <= 1)) throw misuse<InvalidArgument>("the rate is {}, and should be from 0 to 1", rate);
   const Array inputs = to_array(x);
-  if (rate == 0) return inputs;
-  if (rate == 1) return zeros_like(inputs);
-  const Array is_kept = random::bernoulli(key, 1 - rate, inputs.shape());
-  return where(is_kept, inputs / (1 - rate), 0);
+  if (rate.number() == nullptr) {
+    const Array share = 1.0 - rate;
+    // What is kept of nothing has no derivative that is infinite.
+    const Array divisor = where(equal(share, 0), 1, share).astype(inputs.dtype());
+    return where(random::bernoulli(key, share, inputs.shape()), inputs / divisor, 0);
+  }
+  const auto part = to_scalar(*rate.number(), float64).as<double>();
+  if (!(part >= 0 && part <= 1)) throw misuse<InvalidArgument>("the rate is {}, and should be from 0 to 1", part);
+  if (part == 0) return inputs;
+  if (part == 1) return zeros_like(inputs);
+  const Array is_kept = random::bernoulli(key, 1 - part, inputs.shape());
+  return where(is_kept, inputs / (1 - part), 0);
 }
 
 // ---- Attention.
@@ -265,7 +272,7 @@ KeyValueCache extend(const KeyValueCache& cache, const Operand& keys, const Oper
           cache.length + static_cast<std::int32_t>(next_keys.shape()[1])};
 }
 
-Array cached_attention(const Operand& query, const KeyValueCache& cache, const std::optional<double>& scale) {
+Array cached_attention(const Operand& query, const KeyValueCache& cache, const std::optional<Operand>& scale) {
   const Caller caller("cached_attention", query.where());
   const Array queries = to_array(query);
   if (queries.ndim() != 4) {
@@ -322,7 +329,7 @@ Array l2_loss(const Operand& predictions, const Operand& targets) {
   return 0.5 * squared_error(predictions, targets);
 }
 
-Array huber_loss(const Operand& predictions, const Operand& targets, double delta) {
+Array huber_loss(const Operand& predictions, const Operand& targets, const Operand& delta) {
   const Caller caller("huber_loss", predictions.where());
   return loss_of(
       [=](const Array& p, const Array& t) {
@@ -358,13 +365,17 @@ Array kl_divergence(const Operand& log_predictions, const Operand& targets) {
       log_predictions, targets);
 }
 
-Array smooth_labels(const Operand& labels, double alpha) {
+Array smooth_labels(const Operand& labels, const Operand& alpha) {
   const Caller caller("smooth_labels", labels.where());
   const Array array = to_array(labels);
   if (array.ndim() < 1)
     throw misuse<InvalidArgument>("labels are {}, and should have classes as last dimension", type_of(array));
-  return floats([&](const Array& l) { return (1 - alpha) * l + alpha / static_cast<double>(array.shape().back()); },
-                labels);
+  const auto smoothed = [&](const auto& part) {
+    return floats([&](const Array& l) { return (1.0 - part) * l + part / static_cast<double>(array.shape().back()); },
+                  labels);
+  };
+  return alpha.number() == nullptr ? smoothed(*alpha.array())
+                                   : smoothed(to_scalar(*alpha.number(), float64).as<double>());
 }
 
 Array masked_mean(const Operand& losses, const Operand& mask) {

@@ -2,12 +2,17 @@
 // exchange for them.
 #include "shoal/layers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "frontend/recorded_numbers.h"
 #include "frontend/test_support.h"
 #include "sharding/test_support.h"
 #include "shoal/derivatives.h"
+#include "shoal/jit.h"
 #include "shoal/random.h"
 #include "spmd/test_collectives.h"
 
@@ -99,6 +104,36 @@ TEST(Layers, HalfPrecisionIsComputedInSingle) {
   EXPECT_EQ(y.dtype(), bfloat16);
   EXPECT_TRUE(same(y, layer_norm(x.astype(float32)).astype(bfloat16)));
   EXPECT_EQ(softmax_cross_entropy_with_integer_labels(x, array({3, 4})).dtype(), bfloat16);
+}
+
+// What is a number by default is differentiated by where it is an array, and gives what the number gives.
+TEST(Layers, DerivativesByTheirNumbers) {
+  const Array x = array({0.5, -1.25, 2.0, 0.25, 1.5, -0.75}).reshape(2, 3);
+  const Array heads = x.reshape(1, 2, 1, 3);
+  using Made = std::function<Array(const Operand&)>;
+  const std::vector<std::pair<double, Made>> cases = {
+      {0.75, [&](const Operand& v) { return nn::huber_loss(x, 0.125, v); }},
+      {0.25, [&](const Operand& v) { return nn::smooth_labels(x, v) * x; }},
+      {0.25, [&](const Operand& v) { return nn::layer_norm(x, {.epsilon = v}) * x; }},
+      {0.25, [&](const Operand& v) { return nn::rms_norm(x, {.epsilon = v}) * x; }},
+      {0.25, [&](const Operand& v) { return nn::group_norm(x, 1, {.epsilon = v}) * x; }},
+      {0.5, [&](const Operand& v) { return nn::dot_product_attention(heads, heads, heads * heads, {.scale = v}); }},
+  };
+  for (const auto& [at, made] : cases) {
+    const auto f = [&, &made = made](const Array& v) { return made(v).sum(); };
+    const Array v = full({}, at, {.dtype = x.dtype()});
+    EXPECT_NEAR(f(v).item<double>(), made(at).sum().item<double>(), 1e-5);
+    const double slope = grad(f)(v).item<double>();
+    EXPECT_NEAR(slope, (f(v + 0.015625) - f(v - 0.015625)).item<double>() * 32, 1e-3 * std::max(std::abs(slope), 1.0));
+    EXPECT_NEAR(jit(grad(f))(v).item<double>(), slope, 1e-5);
+  }
+  const Array key = random::key(3);
+  const Array dropped = nn::dropout(key, x, 0.5);
+  EXPECT_TRUE(same(jit([&](const Array& rate) { return nn::dropout(key, x, rate); })(full({}, 0.5)), dropped));
+  for (const double rate : {0.0, 1.0}) {
+    const auto f = [&](const Array& v) { return nn::dropout(key, v, full({}, rate)).sum(); };
+    EXPECT_TRUE(same(grad(f)(x), full({2, 3}, 1 - rate)));
+  }
 }
 
 TEST(Layers, Misuse) {

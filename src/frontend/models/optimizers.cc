@@ -69,11 +69,13 @@ Array squared(const Array& x) { return is_complex(x.dtype()) ? real(conj(x) * x)
 Array mean_square(const Array& x) { return squared(x).mean(); }
 
 // The mean of `next` and of what was so far, which weighs `decay`.
-Array moving(const Array& next, const Array& so_far, double decay) { return (1 - decay) * next + decay * so_far; }
+Array moving(const Array& next, const Array& so_far, const Number& decay) {
+  return (1 - decay) * next + decay * so_far;
+}
 
 // A moving average that began with 0, as if it had not. The divisor is made before it is rounded to the dtype of the
 // mean: in bf16 a power of 0.999 is 1.
-Array corrected(const Array& mean, double decay, const Array& count) {
+Array corrected(const Array& mean, const Number& decay, const Array& count) {
   return mean / (1.0 - power(decay, count)).astype(mean.dtype());
 }
 
@@ -245,7 +247,7 @@ GradientTransformation set_to_zero() {
 
 // ---- Scales.
 
-GradientTransformation scale(double step_size) {
+GradientTransformation scale(const Number& step_size) {
   return stateless([=](const Array& g, const Array&) { return step_size * g; });
 }
 
@@ -262,7 +264,7 @@ GradientTransformation scale_by_learning_rate(const Schedule& learning_rate, boo
   return scale_by_schedule(Schedule([=](const Array& count) { return sign * learning_rate(count); }));
 }
 
-GradientTransformation trace(double decay, const TraceOptions& options) {
+GradientTransformation trace(const Number& decay, const TraceOptions& options) {
   const std::string name = "trace";
   return {[=](const Leaves& params) {
             State state;
@@ -281,7 +283,7 @@ GradientTransformation trace(double decay, const TraceOptions& options) {
           }};
 }
 
-GradientTransformation ema(double decay, const EmaOptions& options) {
+GradientTransformation ema(const Number& decay, const EmaOptions& options) {
   const std::string name = "ema";
   return {[=](const Leaves& params) {
             State state{{kCount, first_count()}};
@@ -321,7 +323,7 @@ GradientTransformation scale_by_adam(const AdamOptions& options) {
                                                         (1 - options.b1) * corrected(g, options.b1, count)
                                                   : corrected(mu, options.b1, count);
               const Array square = corrected(nu, options.b2, count);
-              const Array root = sqrt(options.eps_root == 0 ? square : square + options.eps_root);
+              const Array root = sqrt(options.eps_root.constant() == 0 ? square : square + options.eps_root);
               return mean / (root + options.eps);
             });
             return std::pair(std::move(updates), std::move(next));
@@ -371,7 +373,7 @@ GradientTransformation scale_by_rms(const RmsOptions& options) {
           }};
 }
 
-GradientTransformation scale_by_rss(double initial_accumulator_value, double eps) {
+GradientTransformation scale_by_rss(const Number& initial_accumulator_value, const Number& eps) {
   const std::string name = "sum_of_squares";
   return {[=](const Leaves& params) {
             State state;
@@ -426,7 +428,7 @@ GradientTransformation scale_by_factored_rms(const FactoredRmsOptions& options) 
           [=](const Leaves& gradients, const State& state, const Leaves& params) {
             const Array& count = entry(state, kCount);
             const Array t = (count - options.step_offset + 1).astype(float32);
-            const Array decay = 1.0 - power(t, -options.decay_rate);
+            const Array decay = 1.0 - power(t, -1.0 * options.decay_rate);
             State next{{kCount, incremented(count)}};
             Arrays updates = each(gradients, [&](const Array& g, std::size_t i) {
               const Array square = squared(g) + options.epsilon;
@@ -450,7 +452,7 @@ GradientTransformation scale_by_factored_rms(const FactoredRmsOptions& options) 
           }};
 }
 
-GradientTransformation scale_by_param_block_rms(double min_scale) {
+GradientTransformation scale_by_param_block_rms(const Number& min_scale) {
   return stateless([=](const Array& g, const Array& p) {
     const Array rms = sqrt(mean_square(p));
     return g * where(less_equal(rms, min_scale), min_scale, rms);
@@ -470,7 +472,7 @@ GradientTransformation scale_by_trust_ratio(const TrustRatioOptions& options) {
 GradientTransformation add_decayed_weights(const Schedule& weight_decay, const Mask& mask) {
   const auto decayed = [&]() -> GradientTransformation {
     if (const auto rate = weight_decay.constant()) {
-      if (*rate == 0) return identity();
+      if (rate->constant() == 0) return identity();
       return stateless([rate = *rate](const Array& g, const Array& p) { return g + rate * p; });
     }
     return counted([=](const Leaves& gradients, const Array& count, const Leaves& params) {
@@ -533,11 +535,11 @@ GradientTransformation scale_by_muon(const MuonScaleOptions& options, SourceLoca
 
 // ---- Clipping.
 
-GradientTransformation clip(double max_delta) {
-  return stateless([=](const Array& g, const Array&) { return shoal::clip(g, -max_delta, max_delta); });
+GradientTransformation clip(const Number& max_delta) {
+  return stateless([=](const Array& g, const Array&) { return shoal::clip(g, -1.0 * max_delta, max_delta); });
 }
 
-GradientTransformation clip_by_global_norm(double max_norm) {
+GradientTransformation clip_by_global_norm(const Number& max_norm) {
   return {no_state, [=](const Leaves& gradients, const State&, const Leaves&) {
             const Array norm = norm_of_leaves(gradients.arrays);
             const Array is_small = less(norm, max_norm);
@@ -548,7 +550,7 @@ GradientTransformation clip_by_global_norm(double max_norm) {
           }};
 }
 
-GradientTransformation clip_by_block_rms(double threshold) {
+GradientTransformation clip_by_block_rms(const Number& threshold) {
   return stateless([=](const Array& g, const Array&) { return g / maximum(sqrt(mean_square(g)) / threshold, 1); });
 }
 
@@ -571,7 +573,7 @@ Array unitwise_norm(const Array& x) {
 
 }  // namespace
 
-GradientTransformation adaptive_grad_clip(double clipping, double eps) {
+GradientTransformation adaptive_grad_clip(const Number& clipping, const Number& eps) {
   constexpr double kLeast = 1e-6;  // Of a norm that something is divided by.
   return stateless([=](const Array& g, const Array& p) {
     const Array norm = unitwise_norm(g);
@@ -726,7 +728,8 @@ GradientTransformation lamb(const Schedule& learning_rate, const LambOptions& op
                 scale_by_learning_rate(learning_rate)});
 }
 
-GradientTransformation adagrad(const Schedule& learning_rate, double initial_accumulator_value, double eps) {
+GradientTransformation adagrad(const Schedule& learning_rate, const Number& initial_accumulator_value,
+                               const Number& eps) {
   return chain({scale_by_rss(initial_accumulator_value, eps), scale_by_learning_rate(learning_rate)});
 }
 
@@ -766,7 +769,7 @@ GradientTransformation muon(const Schedule& learning_rate, const MuonOptions& op
   const auto by_shape = stateless([rms = options.consistent_rms](const Array& g, const Array&) {
     const auto inputs = static_cast<double>(g.shape()[0]);
     const auto outputs = static_cast<double>(g.shape()[1]);
-    return (rms ? std::sqrt(std::max(inputs, outputs)) * *rms : std::sqrt(std::max(1.0, outputs / inputs))) * g;
+    return (rms ? std::sqrt(std::max(inputs, outputs)) * *rms : Number(std::sqrt(std::max(1.0, outputs / inputs)))) * g;
   });
   const GradientTransformation of_matrices = chain(
       {scale_by_muon(options.muon), by_shape, add_decayed_weights(options.weight_decay, options.weight_decay_mask),

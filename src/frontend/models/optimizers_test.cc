@@ -10,6 +10,8 @@
 #include <complex>
 #include <functional>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "frontend/test_support.h"
 #include "sharding/test_support.h"
@@ -17,6 +19,7 @@
 #include "shoal/derivatives.h"
 #include "shoal/jit.h"
 #include "shoal/numpy.h"
+#include "shoal/vmap.h"
 #include "spmd/test_collectives.h"
 
 namespace shoal::test {
@@ -214,6 +217,67 @@ TEST(Optimizers, HalfPrecisionStaysSo) {
     for (const auto& [name, array] : next) EXPECT_EQ(array.dtype(), state.at(name).dtype()) << name;
   }
   EXPECT_EQ(multi_steps(sgd(0.1), 2).init(p).at("acc_grads").dtype(), float32);
+}
+
+TEST(Optimizers, DerivativesByTheirNumbers) {
+  using Make = std::function<GradientTransformation(const Number&)>;
+  const std::vector<std::tuple<const char*, double, Make>> cases = {
+      {"learning_rate", 0.1, [](const Number& x) { return sgd(x, {.momentum = 0.9, .nesterov = true}); }},
+      {"momentum", 0.9, [](const Number& x) { return sgd(0.1, {.momentum = x}); }},
+      {"b1", 0.8, [](const Number& x) { return adam(0.1, {.b1 = x, .nesterov = true}); }},
+      {"b2", 0.9, [](const Number& x) { return adam(0.1, {.b2 = x, .eps_root = 0.01}); }},
+      {"eps", 0.2, [](const Number& x) { return adamw(0.1, {.eps = x}); }},
+      {"eps_root", 0.3, [](const Number& x) { return adam(0.1, {.eps_root = x}); }},
+      {"weight_decay", 0.2, [](const Number& x) { return lion(0.1, {.weight_decay = x}); }},
+      {"rms", 0.7, [](const Number& x) { return rmsprop(0.1, {.decay = x, .initial_scale = x, .momentum = x}); }},
+      {"accumulator", 0.4, [](const Number& x) { return adagrad(0.1, x, x); }},
+      {"lamb", 0.3, [](const Number& x) { return lamb(0.1, {.eps = x, .weight_decay = x}); }},
+      {"adafactor", 0.7, [](const Number& x) { return adafactor(x, {.decay_rate = x, .clipping_threshold = x}); }},
+      {"muon", 0.6, [](const Number& x) { return muon(x, {.muon = {.beta = x}, .consistent_rms = x}); }},
+      {"ema", 0.6,
+       [](const Number& x) {
+         return chain({ema(x), trace(x), scale(x)});
+       }},
+      {"clip", 0.4,
+       [](const Number& x) {
+         return chain({clip(x), clip_by_global_norm(x), clip_by_block_rms(x)});
+       }},
+      {"agc", 0.2, [](const Number& x) { return adaptive_grad_clip(x, x); }},
+      {"cosine", 0.3, [](const Number& x) { return sgd(warmup_cosine_decay_schedule(x, 2.0 * x, 1, 4, x, x)); }},
+      {"decay", 0.3, [](const Number& x) { return sgd(exponential_decay(x, 2, x, {.end_value = x})); }},
+      {"pieces", 0.3,
+       [](const Number& x) {
+         return sgd(piecewise_constant_schedule(x, {{1, x}}));
+       }},
+      {"powers", 1.5, [](const Number& x) { return sgd(polynomial_schedule(x, 2.0 * x, x, 4)); }},
+  };
+  const auto wide = [](const Array& x) { return x.astype(float64); };
+  const Params params = tree::map(wide, first_params());
+  for (const auto& [name, at, make] : cases) {
+    SCOPED_TRACE(name);
+    const auto steps = [&, &make = make](const Number& x) {
+      const GradientTransformation optimizer = make(x);
+      State state = optimizer.init(params);
+      Array sum = zeros({}, {.dtype = float64});
+      for (std::int64_t t = 0; t < 3; ++t) {
+        auto [updates, next] = optimizer.update(tree::map(wide, gradients_of(params, t)), state, params);
+        sum = sum + (updates.w * params.w).sum() + updates.b.sum();
+        state = next;
+      }
+      return sum;
+    };
+    const auto of_array = [&](const Array& x) { return steps(x); };
+    const Array x = full({}, at, {.dtype = float64});
+    const double value = steps(at).item<double>();
+    EXPECT_NEAR(of_array(x).item<double>(), value, 1e-5 * std::max(std::abs(value), 1.0));
+    const double slope = grad(of_array)(x).item<double>();
+    constexpr double kStep = 1e-3;
+    const double difference = (of_array(x + kStep).item<double>() - of_array(x - kStep).item<double>()) / (2 * kStep);
+    EXPECT_NEAR(slope, difference, 1e-3 * std::max(std::abs(difference), 1.0));
+    EXPECT_NEAR(jit(grad(of_array))(x).item<double>(), slope, 1e-5 * std::max(std::abs(slope), 1.0));
+    const Array both = vmap(of_array)(stack({x, x + 0.125}));
+    EXPECT_NEAR(both[1].item<double>(), of_array(x + 0.125).item<double>(), 1e-5 * std::max(std::abs(value), 1.0));
+  }
 }
 
 TEST(Optimizers, Misuse) {

@@ -85,7 +85,10 @@ Array variance_scaling(const Operand& key, const Shape& shape, const VarianceSca
   random::check_inexact(dtype);
   random::check_word("distribution", options.distribution, {"truncated_normal", "normal", "uniform"});
   check_extents(shape);
-  const Array variance = number_of(options.scale / fan_of(shape, options), dtype);
+  const double fan = fan_of(shape, options);
+  const Array variance = options.scale.number() == nullptr
+                             ? (options.scale / fan).astype(dtype)
+                             : number_of(to_scalar(*options.scale.number(), float64).as<double>() / fan, dtype);
   if (options.distribution == "normal") return random::normal(key, shape, dtype) * sqrt(variance);
   if (options.distribution == "uniform") {
     if (!is_complex(dtype)) return random::uniform(key, shape, dtype, -1.0) * sqrt(3.0 * variance);

@@ -10,6 +10,7 @@
 #include "base/misuse.h"
 #include "core/dispatch.h"
 #include "frontend/array/promotion.h"
+#include "frontend/array/promotion_mode.h"
 #include "frontend/random/generator.h"
 #include "frontend/random/samples.h"
 #include "shoal/lax.h"
@@ -240,8 +241,9 @@ Array bernoulli(const Operand& key, const Operand& p, const SampleShape& shape, 
 
 Array rademacher(const Operand& key, const Shape& shape, Dtype dtype) {
   const Caller caller("rademacher", key.where());
-  // The bits of JAX, which has 64-bit types only in a mode in which 0.5 is f64.
-  const Array half = full({}, 0.5, {.dtype = size_of(real_dtype(dtype)) == 8 ? float64 : float32});
+  // The bits of JAX, which has 64-bit types only in a mode in which 0.5 is f64, whatever the signs are wanted as.
+  const bool is_wide = has_wide_numbers() || size_of(real_dtype(dtype)) == 8;
+  const Array half = full({}, 0.5, {.dtype = is_wide ? float64 : float32});
   const Array sign = convert(bernoulli(key, half, shape), dtype);
   return convert(2 * sign - 1, dtype);
 }

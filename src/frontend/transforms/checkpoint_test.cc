@@ -270,7 +270,8 @@ TEST(Checkpoint, ErrorsSayWhatIsWrong) {
 }
 
 TEST(Checkpoint, DerivativesOfShardMapKeepWhatIsNotLinear) {
-  // Of three products with constants, a sum over devices and a sine, the derivative needs the argument of the sine alone.
+  // Of three products with constants, a sum over devices and a sine, the derivative needs the argument of the sine
+  // alone.
   const auto f = shard_map([](const Array& x, const Array& y) { return lax::psum(sin(x * 2.0) * 3.0, "i") + y * 4.0; },
                            {.mesh = mesh_8(), .in_specs = {P("i"), P()}, .out_specs = P()});
   Names lines;

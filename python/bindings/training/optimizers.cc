@@ -473,7 +473,7 @@ void bind_transformations(nb::module_& m) {
       "The gradient plus the decay times the parameter, where mask(path, array) is true.");
   m.def(
       "scale_by_adam",
-      [](double b1, double b2, double eps, double eps_root, nb::handle dtype, Flag nesterov) {
+      [](Number b1, Number b2, Number eps, Number eps_root, nb::handle dtype, Flag nesterov) {
         return scale_by_adam({.b1 = b1,
                               .b2 = b2,
                               .eps = eps,
@@ -485,13 +485,13 @@ void bind_transformations(nb::module_& m) {
       "nesterov"_a = false, "Adam without a rate: Kingma and Ba 2015.");
   m.def(
       "scale_by_lion",
-      [](double b1, double b2, nb::handle dtype) {
+      [](Number b1, Number b2, nb::handle dtype) {
         return scale_by_lion({.b1 = b1, .b2 = b2, .mu_dtype = maybe_dtype(dtype)});
       },
       "b1"_a = 0.9, "b2"_a = 0.99, "mu_dtype"_a = nb::none(), "The sign of a moving average: Chen et al. 2023.");
   m.def(
       "scale_by_rms",
-      [](double decay, double eps, double initial_scale, Flag eps_in_sqrt, Flag bias_correction) {
+      [](Number decay, Number eps, Number initial_scale, Flag eps_in_sqrt, Flag bias_correction) {
         return scale_by_rms({.decay = decay,
                              .eps = eps,
                              .initial_scale = initial_scale,
@@ -504,7 +504,7 @@ void bind_transformations(nb::module_& m) {
         "Divided by the root of the sum of all squares so far: Duchi, Hazan and Singer 2011.");
   m.def(
       "scale_by_factored_rms",
-      [](Flag factored, double decay_rate, std::int64_t offset, std::int64_t least, double epsilon) {
+      [](Flag factored, Number decay_rate, std::int64_t offset, std::int64_t least, Number epsilon) {
         return scale_by_factored_rms({.factored = factored,
                                       .decay_rate = decay_rate,
                                       .step_offset = offset,
@@ -517,14 +517,14 @@ void bind_transformations(nb::module_& m) {
         "Times the root mean square of the parameter, at least min_scale.");
   m.def(
       "scale_by_trust_ratio",
-      [](double min_norm, double trust_coefficient, double eps) {
+      [](Number min_norm, Number trust_coefficient, Number eps) {
         return scale_by_trust_ratio({.min_norm = min_norm, .trust_coefficient = trust_coefficient, .eps = eps});
       },
       "min_norm"_a = 0.0, "trust_coefficient"_a = 1.0, "eps"_a = 0.0,
       "Times the norm of the parameter over that of the update: You et al. 2020.");
   m.def(
       "scale_by_muon",
-      [](nb::handle coefficients, std::int64_t steps, double beta, double eps, nb::handle dtype, Flag nesterov,
+      [](nb::handle coefficients, std::int64_t steps, Number beta, Number eps, nb::handle dtype, Flag nesterov,
          Flag adaptive) {
         MuonScaleOptions options{.ns_steps = steps,
                                  .beta = beta,

@@ -37,6 +37,7 @@
 #include "shoal/mesh.h"
 #include "shoal/mesh_context.h"
 #include "shoal/mixed_precision.h"
+#include "shoal/multihost.h"
 #include "shoal/ndimage.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"

@@ -690,7 +690,7 @@ void bind_named(nb::module_& m) {
                             .adam_b2 = adam_b2,
                             .adam_eps_root = adam_eps_root,
                             .adam_weight_decay = schedule(adam_decay, "muon", "adam_weight_decay"),
-                             .consistent_rms = given_number(rms, "muon", "consistent_rms")};
+                            .consistent_rms = given_number(rms, "muon", "consistent_rms")};
         set_coefficients(options.muon, coefficients, "muon");
         if (!adam_rate.is_none()) options.adam_learning_rate = schedule(adam_rate, "muon", "adam_learning_rate");
         return muon(schedule(rate, "muon", "learning_rate"), options, user_line());

@@ -208,12 +208,15 @@ std::vector<GradientTransformation> transformations(nb::args list, const char* f
 void set_coefficients(MuonScaleOptions& options, nb::handle coefficients, const char* function) {
   if (coefficients.is_none()) return;
   options.ns_coeffs.clear();
+  const auto add = [&](nb::handle x) {
+    options.ns_coeffs.push_back(*maybe_number(x, fmt::format("{}: ns_coeffs", function)));
+  };
   for (const nb::handle one : coefficients) {
     if (PyFloat_Check(one.ptr()) || PyLong_Check(one.ptr())) {
-      options.ns_coeffs.push_back(number(one, function, "ns_coeffs"));
+      add(one);
       continue;
     }
-    for (const nb::handle inner : one) options.ns_coeffs.push_back(number(inner, function, "ns_coeffs"));
+    for (const nb::handle inner : one) add(inner);
   }
 }
 

@@ -7,6 +7,7 @@ import pytest
 import shoal as jax
 import shoal.numpy as jnp
 from shoal import nn, optimizers, random
+from shoal.nn import layers
 
 
 def test_values_are_there():
@@ -50,7 +51,7 @@ def test_numbers_alone_are_refused():
     """Where JAX takes a number of Python alone the argument is named."""
     q = jnp.ones((1, 2, 1, 4))
     with pytest.raises(jax.errors.ConcretizationTypeError, match="rotary_embedding: base: .* its derivative would be lost"):
-        jax.grad(lambda x: nn.rotary_embedding(q, jnp.arange(2), x).sum())(100.0)
+        jax.grad(lambda x: layers.rotary_embedding(q, jnp.arange(2), x).sum())(100.0)
     with pytest.raises(TypeError):
         jax.grad(lambda x: jax.scipy.signal.convolve2d(q[0, :, 0], q[0, :, 0], fillvalue=x).sum())(0.5)
 
@@ -92,12 +93,12 @@ NUMBERS = {
     "exponential": (0.5, lambda x: rates(optimizers.exponential_decay(x, 10, x, end_value=x / 8))),
     "cosine": (0.5, lambda x: rates(optimizers.cosine_decay_schedule(x, 10, x, x + 1))),
     "warmup": (0.5, lambda x: rates(optimizers.warmup_cosine_decay_schedule(x, 2 * x, 4, 10, x))),
-    "huber_loss": (0.75, lambda x: nn.huber_loss(V, 0.1, x).sum()),
-    "smooth_labels": (0.25, lambda x: (nn.smooth_labels(M, x) * M).sum()),
-    "layer_norm": (0.25, lambda x: (nn.layer_norm(M, epsilon=x) * M).sum()),
-    "rms_norm": (0.25, lambda x: (nn.rms_norm(M, epsilon=x) * M).sum()),
-    "group_norm": (0.25, lambda x: (nn.group_norm(M, 1, epsilon=x) * M).sum()),
-    "dropout": (0.25, lambda x: nn.dropout(KEY, M, x).sum()),
+    "huber_loss": (0.75, lambda x: layers.huber_loss(V, 0.1, x).sum()),
+    "smooth_labels": (0.25, lambda x: (layers.smooth_labels(M, x) * M).sum()),
+    "layer_norm": (0.25, lambda x: (layers.layer_norm(M, epsilon=x) * M).sum()),
+    "rms_norm": (0.25, lambda x: (layers.rms_norm(M, epsilon=x) * M).sum()),
+    "group_norm": (0.25, lambda x: (layers.group_norm(M, 1, epsilon=x) * M).sum()),
+    "dropout": (0.25, lambda x: layers.dropout(KEY, M, x).sum()),
     "attention": (0.5, lambda x: jnp.sin(nn.dot_product_attention(*(M.reshape(1, 3, 1, 3),) * 3, scale=x)).sum()),
     "variance_scaling": (0.5, lambda x: nn.initializers.variance_scaling(x, "fan_in", "normal")(KEY, (3, 3)).sum()),
 }
@@ -121,8 +122,8 @@ def test_arrays_are_taken(name):
 
 def test_dropout_at_its_ends():
     for rate, kept in ((0.0, 1.0), (1.0, 0.0)):
-        np.testing.assert_array_equal(jax.jit(lambda x: nn.dropout(KEY, M, x))(rate), M * kept)
-        np.testing.assert_array_equal(jax.jit(jax.grad(lambda m: nn.dropout(KEY, m, jnp.float32(rate)).sum()))(M),
+        np.testing.assert_array_equal(jax.jit(lambda x: layers.dropout(KEY, M, x))(rate), M * kept)
+        np.testing.assert_array_equal(jax.jit(jax.grad(lambda m: layers.dropout(KEY, m, jnp.float32(rate)).sum()))(M),
                                       np.full((3, 3), kept))
     with pytest.raises(ValueError, match="the rate is 1.5, and should be from 0 to 1"):
-        nn.dropout(KEY, M, 1.5)
+        layers.dropout(KEY, M, 1.5)

@@ -160,16 +160,6 @@ def test_loss_scales():
         mp.adjust(scale, True, period=0)
 
 
-def test_rates_that_are_differentiated_are_refused():
-    p = {"w": jnp.ones(2)}
-    for f in (
-        lambda x: optimizers.sgd(x).update(p, {}, p)[0]["w"].sum(),
-        lambda x: optimizers.sgd(0.1, momentum=x).update(p, optimizers.sgd(0.1, momentum=0.5).init(p), p)[0]["w"].sum(),
-    ):
-        with pytest.raises((TypeError, ValueError), match="derivative would be lost here"):
-            shoal.grad(f)(0.1)
-
-
 def test_layers():
     x = jnp.arange(24.0).reshape(1, 4, 3, 2)
     assert layers.conv(x, jnp.ones((3, 3, 2, 5)), strides=(2, 1)).shape == (1, 2, 3, 5)

@@ -211,7 +211,9 @@ Array dropout(const Operand& key, const Operand& x, const Operand& rate) {
     const Array share = 1.0 - rate;
     // What is kept of nothing has no derivative that is infinite.
     const Array divisor = where(equal(share, 0), 1, share).astype(inputs.dtype());
-    return where(random::bernoulli(key, share, inputs.shape()), inputs / divisor, 0);
+    // An array of any dtype draws what its value as a number draws.
+    const Array chance = share.astype(element_of(Operand(1.0)).dtype);
+    return where(random::bernoulli(key, chance, inputs.shape()), inputs / divisor, 0);
   }
   const auto part = to_scalar(*rate.number(), float64).as<double>();
   if (!(part >= 0 && part <= 1)) throw misuse<InvalidArgument>("the rate is {}, and should be from 0 to 1", part);

@@ -108,7 +108,14 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
       out_specs.size() != body.outputs.size()) {
     infer_error(context, "needs one spec for each operand and result of its graph");
   }
+  // Programs that were stored may say anything.
+  const auto check_rank = [&](const PartitionSpec& spec, const Type& type) {
+    if (spec.size() <= type.rank()) return;
+    infer_error(context,
+                fmt::format("the spec {} has more entries than {} has dimensions", to_string(spec), to_string(type)));
+  };
   for (std::size_t i = 0; i < in_specs.size(); ++i) {
+    check_rank(in_specs[i], context.inputs[i]);
     const Shape local = scaled(context.inputs[i].shape, mesh, in_specs[i], false);
     if (local != body.type(body.inputs[i]).shape) {
       infer_error(context, fmt::format("operand {} {} under {} does not give the graph's input {}", i,
@@ -120,6 +127,7 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
   std::sort(manual.begin(), manual.end());
   std::vector<Type> results = body.types(body.outputs);
   for (std::size_t i = 0; i < results.size(); ++i) {
+    check_rank(out_specs[i], results[i]);
     results[i].shape = scaled(results[i].shape, mesh, out_specs[i], true);
     results[i].varying = difference_of(results[i].varying, manual);
     results[i].summands = difference_of(results[i].summands, manual);

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "comm/collectives/collective_parts.h"
 #include "core/this_process.h"
-#include "linalg/solver.h"
+#include "linalg/column_blocks.h"
 #include "linalg/table.h"
 
 namespace shoal::linalg {
@@ -25,27 +25,32 @@ using collectives::Context;
 
 // Columns of the blocks, unless tiles are smaller: one thread reduces them.
 constexpr std::int64_t kColumnsOfBlock = 64;
-// Rows of a job that copies.
-constexpr std::int64_t kCopiedRows = 512;
 // Columns of a job that updates the block which is reduced next.
 constexpr std::int64_t kUpdatedColumns = 16;
 
 template <class T>
-class Geqrf final : public Solver {
+class Geqrf final : public ColumnBlocks<T> {
+  using Base = ColumnBlocks<T>;
+  using Base::add_loaded, Base::add_memory, Base::add_panel, Base::add_round, Base::add_states, Base::add_stored,
+      Base::block, Base::bytes_, Base::count, Base::count_after, Base::extras_, Base::first_after, Base::groups_of,
+      Base::is_good, Base::judge, Base::kernels, Base::load, Base::more_results_, Base::owner, Base::owns, Base::place,
+      Base::result_, Base::row_jobs, Base::rows_, Base::rows_of_job, Base::step, Base::step_of, Base::store,
+      Base::tell_state, Base::tiling_, Base::whole, Base::held;
+  using typename Base::Group, typename Base::Matrix, typename Base::Memory, typename Base::Pieces, typename Base::Step;
+
  public:
   Geqrf(const Context& context, ShardShapes result, ShardShapes triangle)
-      : Solver(std::move(result)), rows_(context.attrs.get<std::int64_t>("n")), tiling_(blocks_of(context)) {
+      : Base(std::move(result), context.attrs.get<std::int64_t>("n"), blocks_of(context)) {
     const Grid& grid = *context.grid();
     const auto along = [&](const char* dim) { return grid.atoms_of(context.attrs.get<std::vector<std::string>>(dim)); };
     more_results_ = {std::move(triangle)};
     for (Group& group : groups_of(context)) {
-      Problem problem{.processes = group.processes,
-                      .from = {context.in(), group.positions, rows_, columns(), along("rows"), along("columns")},
-                      .to = {result_, group.positions, rows_, columns(), along("rows"), along("columns")},
-                      .triangle = {more_results_[0], group.positions, columns(), columns(), along("side_rows"),
-                                   along("side_columns")}};
-      problem.here = group.has_this_process();
-      add_problem(std::move(problem));
+      add_problem(
+          {{.processes = group.processes,
+            .from = {context.in(), group.positions, rows_, columns(), along("rows"), along("columns")},
+            .to = {result_, group.positions, rows_, columns(), along("rows"), along("columns")},
+            .here = group.has_this_process()},
+           {more_results_[0], group.positions, columns(), columns(), along("side_rows"), along("side_columns")}});
     }
     bytes_ = 0;
     for (std::int64_t shard = 0; shard < result_.count(); ++shard) bytes_ += 4 * result_.bytes(shard);
@@ -56,37 +61,25 @@ class Geqrf final : public Solver {
     const Problem& problem = problems_[now.problem];
     if (!std::ranges::binary_search(problem.processes, process)) return;
     const std::int64_t k = now.k;
-    const std::int32_t block = problem.blocks + whole(k);
-    const Extent own = tiling_.tile(k);
     switch (now.kind) {
       case kLoad:
-        if (owner(problem, k) == process) problem.from.add_needs(process, box(k), 0, needs);
-        return;
+        return add_loaded(problem, process, k, needs);
       case kBegin:
-        for (std::size_t i = 0; i < problem.processes.size(); ++i) {
-          if (problem.processes[i] == process) continue;
-          needs.push_back({1, problem.states + static_cast<std::int32_t>(i), bytes_region(sizeof(std::int64_t))});
-        }
-        return;
+        return add_states(problem, process, needs);
       case kKeep:
       case kKeepAgain:
         if (owner(problem, k) == process) return;
-        needs.push_back({1,
-                         block,
-                         {.shape = {rows_, own.size},
-                          .start = {own.start, 0},
-                          .extents = {rows_ - own.start, own.size},
-                          .element = sizeof(T)}});
+        add_panel(problem, k, needs);
         needs.push_back({1, problem.products + whole(k), bytes_region(product_bytes(k))});
         return;
       case kStoreTriangle:
         if (owner(problem, k) != process) {
-          problem.triangle.add_stored(process, {{0, own.start + own.size}, own}, block, needs);
+          const Extent own = tiling_.tile(k);
+          problem.triangle.add_stored(process, {{0, own.start + own.size}, own}, problem.blocks + whole(k), needs);
         }
         return;
       case kStore:
-        if (owner(problem, k) != process) problem.to.add_stored(process, box(k), block, needs);
-        return;
+        return add_stored(problem, process, k, needs);
       default:
         return;
     }
@@ -109,13 +102,13 @@ class Geqrf final : public Solver {
       case kState:
         return tell_state(problem, memory);
       case kBegin:
-        return begin(problem, memory);
+        return judge(problem, memory);
       case kStoreTriangle:
         return store_triangle(problem, memory, k, problem.stored_triangle[at][number]);
       case kStore:
         return store(problem, memory, k, problem.stored[at][number]);
       default:
-        if (!*memory_of<bool>(memory, problem.is_good)) return;
+        if (!is_good(problem, memory)) return;
     }
     switch (now.kind) {
       case kReduce:
@@ -151,36 +144,16 @@ class Geqrf final : public Solver {
   // orthogonal factor, from the last block to the first.
   enum Kind { kLoad, kState, kBegin, kReduce, kKeep, kNext, kRest, kStoreTriangle, kKeepAgain, kApply, kStore };
 
-  using Pieces = std::vector<MatrixShards::Piece>;
-  struct Problem {
-    std::vector<int> processes;
-    MatrixShards from;
-    MatrixShards to;
+  struct Problem : Base::Blocks {
     MatrixShards triangle;
-    bool here = false;
-    std::vector<std::int64_t> own = {};        // The blocks of this process, ascending.
-    std::vector<Pieces> stored = {};           // Of each block, where it goes in the end,
-    std::vector<Pieces> stored_triangle = {};  // and its columns of the triangle.
-    // Extras: the first of several, or one.
-    std::int32_t blocks = 0;    // Of each block: all of its rows.
+    std::vector<Pieces> stored_triangle = {};  // Of each block, where its columns of the triangle go.
+    // Extras.
     std::int32_t products = 0;  // Of each block: the triangle with which its reflections are one product.
-    std::int32_t states = 0;    // Of each process: whether what it has loaded is finite.
-    std::int32_t checks = 0;    // Of each job that has loaded.
-    std::int32_t is_good = 0;   // Whether all of it is.
     std::int32_t kept = 0;      // The reflections that are applied,
     std::int32_t product = 0;   // and their triangle.
   };
-  using Memory = MemoryOf<T>;
-  using Matrix = cpu::BlasMatrix<T>;
 
   static cpu::BlasMatrix<const T> read(const Matrix& a, bool adjoint = false) { return {a.data, a.stride, adjoint}; }
-  static std::int32_t whole(std::int64_t n) { return static_cast<std::int32_t>(n); }
-  static const cpu::TileKernels<T>& kernels() { return cpu::TileKernels<T>::shared(); }
-  template <class Element>
-  static Element* memory_of(const Memory& memory, std::int32_t extra) {
-    return reinterpret_cast<Element*>(memory.extra(extra));
-  }
-
   // The columns of the matrix, in blocks.
   static Tiling blocks_of(const Context& context) {
     const Grid& grid = *context.grid();
@@ -190,68 +163,29 @@ class Geqrf final : public Solver {
     for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
       shards.push_back(grid.extent(n, atoms, position));
     }
-    Tiling tiling{n, tile_size(n, context.attrs.get<std::int64_t>("tile"), shards)};
-    const std::int64_t parts = (tiling.size + kColumnsOfBlock - 1) / kColumnsOfBlock;
-    tiling.size = (tiling.size + parts - 1) / parts;
-    return tiling;
+    return Base::in_blocks({n, tile_size(n, context.attrs.get<std::int64_t>("tile"), shards)}, kColumnsOfBlock);
   }
 
   std::int64_t columns() const { return tiling_.extent; }
-  std::int64_t count() const { return tiling_.count(); }
-  std::int64_t row_jobs(std::int64_t first) const { return (rows_ - first + kCopiedRows - 1) / kCopiedRows; }
-  Box box(std::int64_t k) const { return {{0, rows_}, tiling_.tile(k)}; }
-  int owner(const Problem& problem, std::int64_t k) const {
-    return problem.processes[static_cast<std::size_t>(k) % problem.processes.size()];
-  }
-  bool owns(const Problem& problem, std::int64_t k) const {
-    return problem.here && owner(problem, k) == this_process();
-  }
   std::size_t product_bytes(std::int64_t k) const {
     const std::int64_t size = tiling_.tile(k).size;
     return static_cast<std::size_t>(size * size) * sizeof(T);
   }
-  // The first of this process' blocks behind a block.
-  static std::size_t first_after(const Problem& problem, std::int64_t k) {
-    return static_cast<std::size_t>(std::ranges::upper_bound(problem.own, k) - problem.own.begin());
-  }
-
   // ---- The plan.
 
   void add_problem(Problem problem) {
+    place(problem);
+    const auto add = [&](int holder, std::size_t bytes) { return add_memory(problem, holder, bytes); };
+    problem.products = whole(std::ssize(extras_));
     for (std::int64_t k = 0; k < count(); ++k) {
-      if (owns(problem, k)) problem.own.push_back(k);
-      problem.stored.push_back(problem.here ? held(problem.to, result_, box(k)) : Pieces{});
+      add(owner(problem, k), product_bytes(k));
       problem.stored_triangle.push_back(
           problem.here ? held(problem.triangle, more_results_[0], {{0, columns()}, tiling_.tile(k)}) : Pieces{});
     }
-    add_memory(problem);
+    problem.kept = add(this_process(), static_cast<std::size_t>(rows_ * tiling_.size) * sizeof(T));
+    problem.product = add(this_process(), product_bytes(0));
     problems_.push_back(std::move(problem));
     add_rounds(problems_.size() - 1);
-  }
-
-  static Pieces held(const MatrixShards& shards, const ShardShapes& shapes, const Box& box) {
-    Pieces pieces = shards.pieces_for(this_process(), box);
-    std::erase_if(pieces, [&](const MatrixShards::Piece& piece) { return !shapes.is_held(piece.shard); });
-    return pieces;
-  }
-
-  void add_memory(Problem& problem) {
-    const auto m = static_cast<std::size_t>(rows_);
-    const auto add = [&](int holder, std::size_t bytes) {
-      return add_extra({holder}, problem.here && holder == this_process() ? bytes : 0);
-    };
-    problem.blocks = whole(std::ssize(extras_));
-    for (std::int64_t k = 0; k < count(); ++k) {
-      add(owner(problem, k), m * static_cast<std::size_t>(tiling_.tile(k).size) * sizeof(T));
-    }
-    problem.products = whole(std::ssize(extras_));
-    for (std::int64_t k = 0; k < count(); ++k) add(owner(problem, k), product_bytes(k));
-    problem.states = whole(std::ssize(extras_));
-    for (const int process : problem.processes) add(process, sizeof(std::int64_t));
-    problem.checks = add(this_process(), problem.own.size() * static_cast<std::size_t>(row_jobs(0)));
-    problem.is_good = add(this_process(), sizeof(bool));
-    problem.kept = add(this_process(), m * static_cast<std::size_t>(tiling_.size) * sizeof(T));
-    problem.product = add(this_process(), product_bytes(0));
   }
 
   void add_rounds(std::size_t index) {
@@ -265,9 +199,6 @@ class Geqrf final : public Solver {
                  .rewrites = (kind == kApply || (kind == kStore && k == 0)) && exchanges});
     };
     const auto if_own = [&](std::int64_t k, std::int64_t jobs) { return owns(problem, k) ? jobs : 0; };
-    const auto left = [&](std::int64_t k) {
-      return static_cast<std::int64_t>(problem.own.size() - first_after(problem, k));
-    };
     for (std::int64_t k = 0; k < count(); ++k) add(kLoad, k, if_own(k, row_jobs(0)), true);
     add(kState, 0, one);
     add(kBegin, 0, one, true);
@@ -275,14 +206,14 @@ class Geqrf final : public Solver {
     for (std::int64_t k = 0; k + 1 < count(); ++k) {
       add(kKeep, k, one * row_jobs(tiling_.tile(k).start), true);
       add(kNext, k, if_own(k + 1, (tiling_.tile(k + 1).size + kUpdatedColumns - 1) / kUpdatedColumns));
-      add(kRest, k, if_own(k + 1, 1) + left(k + 1));
+      add(kRest, k, if_own(k + 1, 1) + count_after(problem, k + 1));
     }
     for (std::int64_t k = 0; k < count(); ++k) {
       add(kStoreTriangle, k, std::ssize(problem.stored_triangle[static_cast<std::size_t>(k)]), true);
     }
     for (std::int64_t k = count() - 1; k >= 0; --k) {
       add(kKeepAgain, k, one * row_jobs(tiling_.tile(k).start), true);
-      add(kApply, k, if_own(k, 1) + left(k));
+      add(kApply, k, if_own(k, 1) + count_after(problem, k));
     }
     for (std::int64_t k = 0; k < count(); ++k) {
       add(kStore, k, std::ssize(problem.stored[static_cast<std::size_t>(k)]), true);
@@ -290,41 +221,6 @@ class Geqrf final : public Solver {
   }
 
   // ---- The work.
-
-  Matrix block(const Problem& problem, const Memory& memory, std::int64_t k) const {
-    return {memory.extra(problem.blocks + whole(k)), whole(tiling_.tile(k).size)};
-  }
-
-  void load(const Problem& problem, const Memory& memory, std::int64_t k, std::int64_t job) const {
-    const Extent columns = tiling_.tile(k);
-    const Extent rows{job * kCopiedRows, std::min(kCopiedRows, rows_ - job * kCopiedRows)};
-    const Matrix to = block(problem, memory, k);
-    for (const MatrixShards::Piece& piece : problem.from.pieces_for(this_process(), {rows, columns})) {
-      const T* from = memory.operand(0, piece.shard) + piece.offset();
-      T* row = to.data + piece.box.rows.start * to.stride + piece.box.columns.start - columns.start;
-      for (std::int64_t r = 0; r < piece.box.rows.size; ++r, from += piece.stride(), row += to.stride) {
-        std::copy_n(from, piece.box.columns.size, row);
-      }
-    }
-    const auto place = std::ranges::lower_bound(problem.own, k) - problem.own.begin();
-    memory_of<bool>(memory, problem.checks)[place * row_jobs(0) + job] =
-        cpu::all_finite(to.data + rows.start * to.stride, rows.size * to.stride);
-  }
-
-  void tell_state(const Problem& problem, const Memory& memory) const {
-    const bool* const checks = memory_of<bool>(memory, problem.checks);
-    const bool is_finite = std::all_of(checks, checks + std::ssize(problem.own) * row_jobs(0), std::identity());
-    const auto place = std::ranges::lower_bound(problem.processes, this_process()) - problem.processes.begin();
-    *memory_of<std::int64_t>(memory, problem.states + whole(place)) = is_finite ? 1 : 0;
-  }
-
-  void begin(const Problem& problem, const Memory& memory) const {
-    bool is_good = true;
-    for (std::int64_t i = 0; i < std::ssize(problem.processes); ++i) {
-      is_good = is_good && *memory_of<std::int64_t>(memory, problem.states + whole(i)) == 1;
-    }
-    *memory_of<bool>(memory, problem.is_good) = is_good;
-  }
 
   void reduce(const Problem& problem, const Memory& memory, std::int64_t k) const {
     const Extent columns = tiling_.tile(k);
@@ -341,10 +237,9 @@ class Geqrf final : public Solver {
       std::copy_n(memory.extra(problem.products + whole(k)), columns.size * columns.size,
                   memory.extra(problem.product));
     }
-    const std::int64_t first = columns.start + job * kCopiedRows;
-    const std::int64_t end = std::min(first + kCopiedRows, rows_);
+    const Extent rows = rows_of_job(columns.start, job);
     T* const kept = memory.extra(problem.kept);
-    for (std::int64_t r = first; r < end; ++r) {
+    for (std::int64_t r = rows.start; r < rows.start + rows.size; ++r) {
       T* const row = kept + r * columns.size;
       std::copy_n(from.data + r * from.stride, columns.size, row);
       const std::int64_t own = r - columns.start;
@@ -388,14 +283,14 @@ class Geqrf final : public Solver {
     T* row = reinterpret_cast<T*>(memory.operands[1][piece.shard]) + piece.offset();
     const Matrix from = block(problem, memory, k);
     const Extent columns = tiling_.tile(k);
-    const bool is_good = *memory_of<bool>(memory, problem.is_good);
+    const bool all_good = is_good(problem, memory);
     for (std::int64_t r = 0; r < piece.box.rows.size; ++r, row += piece.stride()) {
       const std::int64_t i = piece.box.rows.start + r;
       const std::int64_t zeros = std::clamp(i - piece.box.columns.start, std::int64_t{0}, piece.box.columns.size);
       const std::int64_t rest = piece.box.columns.size - zeros;
       std::fill_n(row, zeros, T{});
       if (rest == 0) continue;
-      if (is_good) {
+      if (all_good) {
         std::copy_n(from.data + i * from.stride + piece.box.columns.start - columns.start + zeros, rest, row + zeros);
       } else {
         std::fill_n(row + zeros, rest, cpu::not_a_number<T>());
@@ -403,22 +298,6 @@ class Geqrf final : public Solver {
     }
   }
 
-  void store(const Problem& problem, const Memory& memory, std::int64_t k, const MatrixShards::Piece& piece) const {
-    T* row = memory.shard(piece.shard) + piece.offset();
-    const Matrix from = block(problem, memory, k);
-    const std::int64_t left = piece.box.columns.start - tiling_.tile(k).start;
-    const bool is_good = *memory_of<bool>(memory, problem.is_good);
-    for (std::int64_t r = 0; r < piece.box.rows.size; ++r, row += piece.stride()) {
-      if (is_good) {
-        std::copy_n(from.data + (piece.box.rows.start + r) * from.stride + left, piece.box.columns.size, row);
-      } else {
-        std::fill_n(row, piece.box.columns.size, cpu::not_a_number<T>());
-      }
-    }
-  }
-
-  std::int64_t rows_;
-  Tiling tiling_;  // Of columns.
   std::vector<Problem> problems_;
 };
 

@@ -137,102 +137,65 @@ double shared(const TrafficContext& context) {
 // Twice: for the triangle, and for the orthogonal factor.
 double shared_again(const TrafficContext& context) { return 2 * shared(context); }
 
+// Attributes of all: over which axes `rows` and `columns` of a matrix with `n` rows are split.
+constexpr AttrFacts with_matrix(std::initializer_list<AttrFact> more = {}) {
+  AttrFacts facts{{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}};
+  for (const AttrFact& fact : more) facts.add(fact);
+  return facts;
+}
+
+constexpr OpDef solver(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
+                       double (*flops)(const RuleContext&), double (*received_bytes)(const TrafficContext&),
+                       const AttrFacts& attributes = with_matrix(), int arity = 1) {
+  return {.name = name,
+          .doc = doc,
+          .arity = arity,
+          .op_class = OpClass::kCollective,
+          .infer = infer,
+          .rule = solver_rule,
+          .flops = flops,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = received_bytes},
+          .attributes = attributes};
+}
+
 const std::array kSolverOps = {
-    OpDef{.name = "geqrf",
-          .doc =
-              "The device's parts of q and r, as qr says, of a matrix of n rows and `sides` columns whose `rows` and "
-              "`columns` are split over axes; r is split over `side_rows` and `side_columns`.",
-          .op_class = OpClass::kCollective,
-          .infer = infer_geqrf,
-          .rule = solver_rule,
-          .flops = flops_of_geqrf,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = shared_again},
-          .attributes = {{.name = "axes"},
-                         {.name = "rows"},
-                         {.name = "columns"},
-                         {.name = "side_rows"},
-                         {.name = "side_columns"},
-                         {.name = "n"},
-                         {.name = "sides"},
-                         {.name = "tile"},
-                         {.name = "full"}}},
-    OpDef{.name = "getrf",
-          .doc = "The device's part of the factors, as lu says, and how rows were exchanged, of an n × n matrix whose "
-                 "`rows` and `columns` are split over axes.",
-          .op_class = OpClass::kCollective,
-          .infer = infer_getrf,
-          .rule = solver_rule,
-          .flops = flops_of_getrf,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = shared},
-          .attributes = {{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}}},
-    OpDef{.name = "potrf",
-          .doc = "The device's part of the Cholesky factor, as cholesky says, of an n × n matrix whose `rows` and "
-                 "`columns` are split over axes.",
-          .op_class = OpClass::kCollective,
-          .infer = infer_solver,
-          .rule = solver_rule,
-          .flops = flops_of_potrf,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = factored},
-          .attributes = {{.name = "axes"},
-                         {.name = "rows"},
-                         {.name = "columns"},
-                         {.name = "n"},
-                         {.name = "tile"},
-                         {.name = "leading"}}},
-    OpDef{.name = "potri",
-          .doc = "The device's part of the inverse, as cholesky_inverse says, for an n × n factor whose `rows` and "
-                 "`columns` are split over axes.",
-          .op_class = OpClass::kCollective,
-          .infer = infer_solver,
-          .rule = solver_rule,
-          .flops = flops_of_potri,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = inverted},
-          .attributes = {{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}}},
-    OpDef{.name = "syevd",
-          .doc = "The eigenvalues and the device's part of the eigenvectors, as eigh says, of an n × n matrix whose "
-                 "`rows` and `columns` are split over axes; or, if `values_only`, no vectors.",
-          .op_class = OpClass::kCollective,
-          .infer = infer_syevd,
-          .rule = solver_rule,
-          .flops = flops_of_syevd,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = reduced},
-          .attributes = {{.name = "axes"},
-                         {.name = "rows"},
-                         {.name = "columns"},
-                         {.name = "n"},
-                         {.name = "tile"},
-                         {.name = "values_only"}}},
-    OpDef{.name = "trsm",
-          .doc =
-              "The device's part of the solution of a triangular system, as triangular_solve says, of an n × n matrix "
-              "whose `rows` and `columns` are split over axes, and `sides` right sides, which are split over "
-              "`side_rows` and `side_columns`.",
-          .arity = 2,
-          .op_class = OpClass::kCollective,
-          .infer = infer_solver,
-          .rule = solver_rule,
-          .flops = flops_of_trsm,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = solved},
-          .attributes = {{.name = "axes"},
-                         {.name = "rows"},
-                         {.name = "columns"},
-                         {.name = "side_rows"},
-                         {.name = "side_columns"},
-                         {.name = "n"},
-                         {.name = "sides"},
-                         {.name = "tile"},
-                         {.name = "lower"},
-                         {.name = "unit_diagonal"},
-                         {.name = "adjoint"}}},
-    OpDef{.name = "trtri",
-          .doc = "The device's part of the inverse, as triangular_inverse says, of an n × n triangle whose `rows` and "
-                 "`columns` are split over axes.",
-          .op_class = OpClass::kCollective,
-          .infer = infer_solver,
-          .rule = solver_rule,
-          .flops = flops_of_potrf,
-          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = inverted},
-          .attributes = {{.name = "axes"}, {.name = "rows"}, {.name = "columns"}, {.name = "n"}, {.name = "tile"}}},
+    solver("geqrf",
+           "The device's parts of q and r, as qr says, of a matrix of n rows and `sides` columns whose `rows` and "
+           "`columns` are split over axes; r is split over `side_rows` and `side_columns`.",
+           infer_geqrf, flops_of_geqrf, shared_again,
+           with_matrix({{.name = "side_rows"}, {.name = "side_columns"}, {.name = "sides"}, {.name = "full"}})),
+    solver("getrf",
+           "The device's part of the factors, as lu says, and how rows were exchanged, of an n × n matrix whose `rows` "
+           "and `columns` are split over axes.",
+           infer_getrf, flops_of_getrf, shared),
+    solver("potrf",
+           "The device's part of the Cholesky factor, as cholesky says, of an n × n matrix whose `rows` and `columns` "
+           "are split over axes.",
+           infer_solver, flops_of_potrf, factored, with_matrix({{.name = "leading"}})),
+    solver("potri",
+           "The device's part of the inverse, as cholesky_inverse says, for an n × n factor whose `rows` and `columns` "
+           "are split over axes.",
+           infer_solver, flops_of_potri, inverted),
+    solver("syevd",
+           "The eigenvalues and the device's part of the eigenvectors, as eigh says, of an n × n matrix whose `rows` "
+           "and `columns` are split over axes; or, if `values_only`, no vectors.",
+           infer_syevd, flops_of_syevd, reduced, with_matrix({{.name = "values_only"}})),
+    solver("trsm",
+           "The device's part of the solution of a triangular system, as triangular_solve says, of an n × n matrix "
+           "whose `rows` and `columns` are split over axes, and `sides` right sides, which are split over `side_rows` "
+           "and `side_columns`.",
+           infer_solver, flops_of_trsm, solved,
+           with_matrix({{.name = "side_rows"},
+                        {.name = "side_columns"},
+                        {.name = "sides"},
+                        {.name = "lower"},
+                        {.name = "unit_diagonal"},
+                        {.name = "adjoint"}}),
+           2),
+    solver("trtri",
+           "The device's part of the inverse, as triangular_inverse says, of an n × n triangle whose `rows` and "
+           "`columns` are split over axes.",
+           infer_solver, flops_of_potrf, inverted),
 };
 
 }  // namespace

@@ -87,27 +87,25 @@ TEST(Detours, SoIsWhatTripsTakeSlicesOfByANumber) {
   EXPECT_THAT(explained, testing::Not(testing::HasSubstr("control_flow.cc"))) << "counting is on the user's line";
 }
 
-// Bytes alone would gather both operands, and have each device compute the whole product.
-TEST(Detours, SplitContractionsStaySplit) {
-  const Matrix heads = random_matrix(256, 256, 9);
-  const Matrix weights = random_matrix(256, 256, 10);
-  const auto multiply = jit([](Array x, Array w) { return matmul(x, w); });
-  const Array x = to_device(heads, mesh(), P(none, "d"));
-  const Array w = to_device(weights, mesh(), P("d"));
-  expect_near(multiply(x, w), product(heads, weights), 1e-3);
-  EXPECT_EQ(collectives_in(text_of(multiply, x, w)), (Collectives{{"all_reduce", 1}}));
-}
-
-// Adding up a result that is larger than its operands costs more than exchanging these.
-TEST(Detours, LargeResultsAreSplitAndNotAddedUp) {
-  const Matrix left = random_matrix(512, 64, 11);
-  const Matrix right = random_matrix(64, 512, 12);
+// The product of matrices whose contracted dimension is split, and what devices exchange for it.
+void expect_product_of_split(const Matrix& left, const Matrix& right, const Collectives& expected) {
   const auto multiply = jit([](Array x, Array y) { return matmul(x, y); });
   const Array x = to_device(left, mesh(), P(none, "d"));
   const Array y = to_device(right, mesh(), P("d"));
   expect_near(multiply(x, y), product(left, right), 1e-3);
-  EXPECT_EQ(collectives_in(text_of(multiply, x, y)), (Collectives{{"all_gather", 2}, {"all_to_all", 1}}))
-      << text_of(multiply, x, y);
+  const std::string text = text_of(multiply, x, y);
+  EXPECT_EQ(collectives_in(text), expected) << text;
+}
+
+// Bytes alone would gather both operands, and have each device compute the whole product.
+TEST(Detours, SplitContractionsStaySplit) {
+  expect_product_of_split(random_matrix(256, 256, 9), random_matrix(256, 256, 10), {{"all_reduce", 1}});
+}
+
+// Adding up a result that is larger than its operands costs more than exchanging these.
+TEST(Detours, LargeResultsAreSplitAndNotAddedUp) {
+  expect_product_of_split(random_matrix(512, 64, 11), random_matrix(64, 512, 12),
+                          {{"all_gather", 2}, {"all_to_all", 1}});
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontend/test_support.h"
+#include "frontend/test_matrices.h"
 #include "shoal/control_flow.h"
 #include "shoal/derivatives.h"
 #include "shoal/linalg.h"
@@ -15,19 +15,6 @@
 
 namespace shoal::test {
 namespace {
-
-constexpr Dtype kDtypes[] = {float32, float64, complex64, complex128};
-
-// A few units of rounding for each row.
-double allowed(Dtype dtype, std::int64_t n) {
-  return static_cast<double>(n + 8) * (size_of(real_dtype(dtype)) == 4 ? 1e-7 : 2e-16);
-}
-
-Array adjoint_of(const Array& x) { return conj(swapaxes(x, -1, -2)); }
-
-void expect_refused(const std::function<void()>& call, const std::string& text) {
-  EXPECT_THAT(call, testing::ThrowsMessage<InvalidArgument>(testing::StartsWith(text)));
-}
 
 enum class Kind { kRandom, kGraded, kDiagonal, kNearlySingular };
 
@@ -49,27 +36,20 @@ Array definite(std::int64_t n, Dtype dtype, Kind kind = Kind::kRandom) {
   }
 }
 
-double greatest(const Array& x) {
-  return num_elements(x.shape()) == 0 ? 0 : max(abs(x)).astype(float64).item<double>();
-}
-Array here(const Array& x) { return device_put(x, devices()[0]); }
-
-const PartitionSpec kSpecs[] = {P("x", "y"), P("y", "x"), P("x"), P(none, "y"), P({"x", "y"}), P(none, {"y", "x"})};
-
 // l l^H is the matrix, however it is split, and splitting does not change a bit.
 TEST(Potrf, OfSplitMatrices) {
-  for (const Dtype dtype : kDtypes) {
+  for (const Dtype dtype : kMatrixDtypes) {
     for (const auto& [n, tile] : {std::pair{8, 3}, {40, 16}, {64, 64}, {96, 8}, {640, 0}}) {
       for (const Kind kind : {Kind::kRandom, Kind::kGraded, Kind::kDiagonal, Kind::kNearlySingular}) {
         const Array a = definite(n, dtype, kind);
         std::optional<Array> first;
-        for (const PartitionSpec& spec : kSpecs) {
+        for (const PartitionSpec& spec : kMatrixSpecs) {
           const Array l = linalg::potrf(put(a, mesh_4x2(), spec), {.T_A = tile});
           EXPECT_EQ(l.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
-          const Array whole = here(l);
-          EXPECT_LE(greatest(matmul(whole, adjoint_of(whole)) - a), allowed(dtype, n) * greatest(a))
+          const Array whole = on_one_device(l);
+          EXPECT_LE(greatest_of(matmul(whole, adjoint_of(whole)) - a), allowed_rounding(dtype, n) * greatest_of(a))
               << n << ' ' << tile;
-          EXPECT_EQ(greatest(triu(whole, 1)), 0);
+          EXPECT_EQ(greatest_of(triu(whole, 1)), 0);
           if (!first) first = whole;
           if (tile != 0) {
             EXPECT_TRUE(all(whole == *first).item<bool>()) << n << ' ' << tile;
@@ -83,7 +63,7 @@ TEST(Potrf, OfSplitMatrices) {
 
 // Whatever stands in the triangles that do not count, and however right sides are split.
 TEST(Trsm, SolvesAllKindsOfTriangles) {
-  for (const Dtype dtype : kDtypes) {
+  for (const Dtype dtype : kMatrixDtypes) {
     for (const auto& [n, sides, tile] : {std::tuple{8, 8, 3}, {40, 4, 16}, {64, 1, 8}, {640, 8, 0}}) {
       const Array any = random::normal(random::key(3), {n, n}, dtype) / std::sqrt(n) + 2 * eye(n, {.dtype = dtype});
       const Array b = random::normal(random::key(4), {n, sides}, dtype);
@@ -101,8 +81,8 @@ TEST(Trsm, SolvesAllKindsOfTriangles) {
             for (const auto& [spec, side_spec] :
                  {std::pair{P("x", "y"), P("x")}, {P(none, "y"), P()}, {P("y"), P(none, "x")}}) {
               if (sides % 4 != 0 && side_spec == P(none, "x")) continue;
-              const Array x = here(jit(solve)(put(any, mesh_4x2(), spec), put(b, mesh_4x2(), side_spec)));
-              EXPECT_LE(greatest(matmul(triangle, x) - b), 30 * allowed(dtype, n) * (1 + greatest(x)))
+              const Array x = on_one_device(jit(solve)(put(any, mesh_4x2(), spec), put(b, mesh_4x2(), side_spec)));
+              EXPECT_LE(greatest_of(matmul(triangle, x) - b), 30 * allowed_rounding(dtype, n) * (1 + greatest_of(x)))
                   << n << ' ' << sides << ' ' << lower << trans << unit;
             }
           }
@@ -114,21 +94,21 @@ TEST(Trsm, SolvesAllKindsOfTriangles) {
 }
 
 TEST(Potrs, SolvesWithoutGathering) {
-  for (const Dtype dtype : kDtypes) {
+  for (const Dtype dtype : kMatrixDtypes) {
     for (const auto& [n, sides, tile] : {std::tuple{8, 1, 256}, {40, 8, 16}, {64, 8, 7}, {1, 1, 1}}) {
       const Array a = definite(n, dtype);
       const Array b = random::normal(random::key(6), {n, sides}, dtype);
-      for (const PartitionSpec& spec : kSpecs) {
-        if (n == 1 && !(spec == kSpecs[0])) continue;
+      for (const PartitionSpec& spec : kMatrixSpecs) {
+        if (n == 1 && !(spec == kMatrixSpecs[0])) continue;
         const Array split = n == 1 ? a : put(a, mesh_4x2(), spec);
         const auto [x, status, logdet] =
             linalg::potrs(split, b, {.T_A = tile, .return_status = true, .return_logdet = true});
-        EXPECT_LE(greatest(matmul(a, here(x)) - b), 30 * allowed(dtype, n) * (1 + greatest(x)));
+        EXPECT_LE(greatest_of(matmul(a, on_one_device(x)) - b), 30 * allowed_rounding(dtype, n) * (1 + greatest_of(x)));
         EXPECT_EQ(status.item<std::int32_t>(), 0);
         const double expected = linalg::slogdet(a).logabsdet.astype(float64).item<double>();
         EXPECT_NEAR(logdet.astype(float64).item<double>(), expected, 1e-4 * (1 + std::abs(expected)));
-        const Array inverse = here(linalg::potri(split, {.T_A = tile}));
-        EXPECT_LE(greatest(matmul(a, inverse) - eye(n)), 100 * allowed(dtype, n));
+        const Array inverse = on_one_device(linalg::potri(split, {.T_A = tile}));
+        EXPECT_LE(greatest_of(matmul(a, inverse) - eye(n)), 100 * allowed_rounding(dtype, n));
       }
     }
   }
@@ -144,15 +124,16 @@ TEST(Potrs, SolvesWithoutGathering) {
 
 // However the factor is split, with equal bits, and both triangles alike.
 TEST(Potri, OfSplitMatrices) {
-  for (const Dtype dtype : kDtypes) {
+  for (const Dtype dtype : kMatrixDtypes) {
     for (const auto& [n, tile] : {std::pair{8, 3}, {40, 16}, {64, 64}, {96, 8}, {640, 0}}) {
       const Array a = definite(n, dtype, Kind::kNearlySingular);
       std::optional<Array> first;
-      for (const PartitionSpec& spec : kSpecs) {
+      for (const PartitionSpec& spec : kMatrixSpecs) {
         const Array inverse = linalg::potri(put(a, mesh_4x2(), spec), {.T_A = tile});
         EXPECT_EQ(inverse.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
-        const Array whole = here(inverse);
-        EXPECT_LE(greatest(matmul(a, whole) - eye(n)), 10 * allowed(dtype, n) * greatest(whole)) << n << ' ' << tile;
+        const Array whole = on_one_device(inverse);
+        EXPECT_LE(greatest_of(matmul(a, whole) - eye(n)), 10 * allowed_rounding(dtype, n) * greatest_of(whole))
+            << n << ' ' << tile;
         EXPECT_TRUE(all(whole == adjoint_of(whole)).item<bool>());
         if (!first) first = whole;
         if (tile != 0) {
@@ -164,12 +145,12 @@ TEST(Potri, OfSplitMatrices) {
   const Array bad = put(definite(64, float32).at({40, 40}).set(-1.0), mesh_4x2(), P("x", "y"));
   const auto [x, status, logdet] = linalg::potri(bad, {.T_A = 16, .return_status = true});
   EXPECT_EQ(status.item<std::int32_t>(), 41);
-  EXPECT_TRUE(all(isnan(here(x))).item<bool>());
+  EXPECT_TRUE(all(isnan(on_one_device(x))).item<bool>());
   const auto uneven = jit([](const Array& m) -> Array {
     return linalg::potri(lax::with_sharding_constraint(m, NamedSharding(mesh_4x2(), P("x", "y"))), {.T_A = 4});
   });
   const Array odd = definite(13, complex128);
-  EXPECT_LE(greatest(matmul(odd, uneven(odd)) - eye(13)), 1e-13);
+  EXPECT_LE(greatest_of(matmul(odd, uneven(odd)) - eye(13)), 1e-13);
 }
 
 TEST(Potri, InDerivatives) {
@@ -183,8 +164,9 @@ TEST(Potri, InDerivatives) {
     return sum(inverse * inverse * expand_dims(arange(40.0), 0));
   };
   const Array expected = jit(grad(by_inverse))(a);
-  EXPECT_LE(greatest(jit(grad(loss))(a) - expected), 1e-10 * greatest(expected));
-  EXPECT_LE(greatest(here(jit(grad(loss))(put(a, mesh_4x2(), P("x", "y")))) - expected), 1e-10 * greatest(expected));
+  EXPECT_LE(greatest_of(jit(grad(loss))(a) - expected), 1e-10 * greatest_of(expected));
+  EXPECT_LE(greatest_of(on_one_device(jit(grad(loss))(put(a, mesh_4x2(), P("x", "y")))) - expected),
+            1e-10 * greatest_of(expected));
 }
 
 // The operands go where the specs say, as in the program of the solver package.
@@ -194,7 +176,7 @@ TEST(Potrs, BringsOperandsToTheirSpecs) {
   const Array x = linalg::potrs(put(a, mesh, P(none, {"x", "y"})), ones({8, 1}),
                                 {.T_A = 256, .mesh = mesh, .in_specs = {P(none, "y"), P()}});
   EXPECT_EQ(x.sharding(), Sharding(NamedSharding(mesh, P())));
-  EXPECT_LE(greatest(here(x)[{range(0, 8), 0}] - 1 / arange(1.0, 9.0).astype(float32)), 1e-6);
+  EXPECT_LE(greatest_of(on_one_device(x)[{range(0, 8), 0}] - 1 / arange(1.0, 9.0).astype(float32)), 1e-6);
 }
 
 TEST(Potrf, TellsWhichLeadingBlockIsNotPositiveDefinite) {
@@ -203,15 +185,15 @@ TEST(Potrf, TellsWhichLeadingBlockIsNotPositiveDefinite) {
       Array a = definite(n, float64);
       a = a.at({bad, bad}).set(-1.0);
       const bool divides = n % 8 == 0;
-      for (const PartitionSpec& spec : kSpecs) {
+      for (const PartitionSpec& spec : kMatrixSpecs) {
         const Array split = divides ? put(a, mesh_4x2(), spec) : a;
         const linalg::SolverOptions options{.T_A = n == 640 ? 0 : 7, .return_status = true};
         EXPECT_EQ(linalg::potrs(split, ones({n, 2}, {.dtype = float64}), options).status.item<std::int32_t>(), bad + 1);
         if (!divides) break;
         if (n == 640) {  // And all of the factor is as on one device.
-          const Array l = here(jit([](const Array& x) { return lax::linalg::cholesky(x, false); })(split));
+          const Array l = on_one_device(jit([](const Array& x) { return lax::linalg::cholesky(x, false); })(split));
           EXPECT_TRUE(all(isnan(l) == (tril(ones({n, n})) > 0)).item<bool>());
-          EXPECT_EQ(greatest(where(isnan(l), 0, l)), 0);
+          EXPECT_EQ(greatest_of(where(isnan(l), 0, l)), 0);
         }
       }
     }
@@ -227,7 +209,7 @@ TEST(Potrf, OfNumbersThatAreNotFinite) {
   for (const double number : {std::nan(""), HUGE_VAL}) {
     const Array a = definite(640, float32).at({300, 200}).set(number);
     const Array l =
-        here(jit([](const Array& x) { return lax::linalg::cholesky(x, false); })(put(a, mesh_4x2(), P("x"))));
+        on_one_device(jit([](const Array& x) { return lax::linalg::cholesky(x, false); })(put(a, mesh_4x2(), P("x"))));
     EXPECT_TRUE(all(isnan(l) == (tril(ones({640, 640})) > 0)).item<bool>()) << number;
   }
 }
@@ -243,8 +225,8 @@ TEST(Potrf, OfSeveralMatricesAtOnce) {
         return expand_dims(l, 0);
       },
       {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {{"x"}}});
-  const Array l = here(jit(factors)(put(both, mesh, P("x", "y"))));
-  EXPECT_LE(greatest(matmul(l, adjoint_of(l)) - both), 1e-4);
+  const Array l = on_one_device(jit(factors)(put(both, mesh, P("x", "y"))));
+  EXPECT_LE(greatest_of(matmul(l, adjoint_of(l)) - both), 1e-4);
 }
 
 // Derivatives, loops and the ordinary functions use them where matrices are split.
@@ -258,15 +240,15 @@ TEST(Potrf, InDerivativesAndLoops) {
   const auto slope = [&](const Array& matrix, const Array& right) { return grad(loss)(matrix, right); };
   const Array alone = jit(slope)(a, b);
   const Array split = put(a, mesh_4x2(), P("x", "y"));
-  const Array together = here(jit(slope)(split, put(b, mesh_4x2(), P("x"))));
-  EXPECT_LE(greatest(alone - together), 1e-12 * greatest(alone));
+  const Array together = on_one_device(jit(slope)(split, put(b, mesh_4x2(), P("x"))));
+  EXPECT_LE(greatest_of(alone - together), 1e-12 * greatest_of(alone));
   const auto repeated = [](const Array& matrix) {
     return lax::fori_loop(
         0, 3, [&](const Array&, const Array& l) { return linalg::potrf(matrix + matmul(l, swapaxes(l, 0, 1))); },
         zeros_like(matrix));
   };
-  const Array l = here(jit(repeated)(split));
-  EXPECT_LE(greatest(matmul(l, swapaxes(l, 0, 1)) - 3 * a), 1e-12 * greatest(a));
+  const Array l = on_one_device(jit(repeated)(split));
+  EXPECT_LE(greatest_of(matmul(l, swapaxes(l, 0, 1)) - 3 * a), 1e-12 * greatest_of(a));
 }
 
 // One share of a matrix that is given away, and two of one that is kept.
@@ -280,43 +262,45 @@ TEST(Potrf, TakesNoMemoryButThatOfItsResult) {
   const MemoryAnalysis donated = given.lower(a).compile().memory_analysis();
   EXPECT_EQ(donated.temp_size, 0);
   EXPECT_EQ(donated.alias_size, donated.output_size);
-  const Array l = here(given(put(definite(64, float32), mesh_4x2(), P("x", "y"))));
-  EXPECT_TRUE(all(l == here(jit(factor)(a))).item<bool>());
+  const Array l = on_one_device(given(put(definite(64, float32), mesh_4x2(), P("x", "y"))));
+  EXPECT_TRUE(all(l == on_one_device(jit(factor)(a))).item<bool>());
 }
 
 // ---- Triangular factors of any matrix.
 
 // The rows in their order are the product of the factors, which do not depend on how the matrix is split.
 TEST(Getrf, OfSplitMatrices) {
-  for (const Dtype dtype : kDtypes) {
+  for (const Dtype dtype : kMatrixDtypes) {
     for (const std::int64_t n : {512, 600}) {
       const Array a = random::normal(random::key(8), {n, n}, dtype);
       std::optional<Array> first;
-      for (const PartitionSpec& spec : kSpecs) {
+      for (const PartitionSpec& spec : kMatrixSpecs) {
         const Array split = put(a, mesh_4x2(), spec);
         const lax::linalg::LuResult found = lax::linalg::lu(split);
         EXPECT_EQ(found.lu.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
-        const Array lu = here(found.lu);
+        const Array lu = on_one_device(found.lu);
         const Array product = matmul(tril(lu, -1) + eye(n, {.dtype = dtype}), triu(lu));
-        EXPECT_LE(greatest(product - a[here(found.permutation)]), allowed(dtype, n) * greatest(a));
-        EXPECT_LE(greatest(tril(lu, -1)), is_complex(dtype) ? 1.5 : 1);
+        EXPECT_LE(greatest_of(product - a[on_one_device(found.permutation)]),
+                  allowed_rounding(dtype, n) * greatest_of(a));
+        EXPECT_LE(greatest_of(tril(lu, -1)), is_complex(dtype) ? 1.5 : 1);
         if (!first) first = lu;
-        EXPECT_LE(greatest(lu - *first), 100 * allowed(dtype, n) * greatest(lu));
-        if (spec == kSpecs[1]) break;
+        EXPECT_LE(greatest_of(lu - *first), 100 * allowed_rounding(dtype, n) * greatest_of(lu));
+        if (spec == kMatrixSpecs[1]) break;
       }
       const Array split = put(a, mesh_4x2(), P("x", "y"));
       const Array b = random::normal(random::key(9), {n, 4}, dtype);
-      const Array x = here(jit([](const Array& m, const Array& right) { return linalg::solve(m, right); })(split, b));
-      EXPECT_LE(greatest(matmul(a, x) - b), 1e3 * allowed(dtype, n) * greatest(x));
-      const Array inverse = here(jit([](const Array& m) { return linalg::inv(m); })(split));
-      EXPECT_LE(greatest(matmul(a, inverse) - eye(n)), 1e3 * allowed(dtype, n) * greatest(inverse));
+      const Array x =
+          on_one_device(jit([](const Array& m, const Array& right) { return linalg::solve(m, right); })(split, b));
+      EXPECT_LE(greatest_of(matmul(a, x) - b), 1e3 * allowed_rounding(dtype, n) * greatest_of(x));
+      const Array inverse = on_one_device(jit([](const Array& m) { return linalg::inv(m); })(split));
+      EXPECT_LE(greatest_of(matmul(a, inverse) - eye(n)), 1e3 * allowed_rounding(dtype, n) * greatest_of(inverse));
       const std::vector<Array> found = jit([](const Array& m) {
         const auto [sign, logdet] = linalg::slogdet(m);
         return std::vector<Array>{sign, logdet};
       })(split);
       const auto expected = linalg::slogdet(a);
-      EXPECT_LE(greatest(here(found[0]) - expected.sign), 1e-3);
-      EXPECT_LE(greatest(here(found[1]) - expected.logabsdet), 1e-6 * greatest(expected.logabsdet));
+      EXPECT_LE(greatest_of(on_one_device(found[0]) - expected.sign), 1e-3);
+      EXPECT_LE(greatest_of(on_one_device(found[1]) - expected.logabsdet), 1e-6 * greatest_of(expected.logabsdet));
     }
   }
 }
@@ -336,13 +320,13 @@ TEST(Getrf, IsAsOnOneDevice) {
   for (const Array& given : {a, singular}) {
     const auto alone = lax::linalg::lu(given);
     const auto together = lax::linalg::lu(put(given, mesh_4x2(), P("y", "x")));
-    EXPECT_TRUE(all(here(together.pivots) == alone.pivots).item<bool>());
-    EXPECT_TRUE(all(here(together.permutation) == alone.permutation).item<bool>());
-    EXPECT_LE(greatest(here(together.lu) - alone.lu), 1e-9 * greatest(alone.lu));
+    EXPECT_TRUE(all(on_one_device(together.pivots) == alone.pivots).item<bool>());
+    EXPECT_TRUE(all(on_one_device(together.permutation) == alone.permutation).item<bool>());
+    EXPECT_LE(greatest_of(on_one_device(together.lu) - alone.lu), 1e-9 * greatest_of(alone.lu));
   }
   const auto bad = lax::linalg::lu(put(a.at({17, 400}).set(std::nan("")), mesh_4x2(), P("x")));
-  EXPECT_TRUE(all(isnan(here(bad.lu))).item<bool>());
-  EXPECT_TRUE(all(here(bad.permutation) == arange(520)).item<bool>());
+  EXPECT_TRUE(all(isnan(on_one_device(bad.lu))).item<bool>());
+  EXPECT_TRUE(all(on_one_device(bad.permutation) == arange(520)).item<bool>());
 }
 
 TEST(Getrf, InDerivatives) {
@@ -353,8 +337,8 @@ TEST(Getrf, InDerivatives) {
     return sum(x * x) + linalg::slogdet(m).logabsdet;
   };
   const Array alone = jit(grad(loss))(a, b);
-  const Array together = here(jit(grad(loss))(put(a, mesh_4x2(), P("x", "y")), b));
-  EXPECT_LE(greatest(alone - together), 1e-9 * greatest(alone));
+  const Array together = on_one_device(jit(grad(loss))(put(a, mesh_4x2(), P("x", "y")), b));
+  EXPECT_LE(greatest_of(alone - together), 1e-9 * greatest_of(alone));
 }
 
 // ---- Eigenvalues and vectors.
@@ -384,24 +368,25 @@ Array hermitian(std::int64_t n, Dtype dtype, Spectrum kind) {
 
 void expect_spectrum(const Array& a, const Array& w, const Array& v, const std::string& text) {
   const std::int64_t n = a.shape()[0];
-  const double most = allowed(a.dtype(), n);
-  const Array vectors = here(v);
-  const Array values = here(w);
-  EXPECT_LE(greatest(matmul(a, vectors) - vectors * values.astype(a.dtype())), 4 * most * greatest(values)) << text;
-  EXPECT_LE(greatest(matmul(adjoint_of(vectors), vectors) - eye(n, {.dtype = a.dtype()})), most) << text;
+  const double most = allowed_rounding(a.dtype(), n);
+  const Array vectors = on_one_device(v);
+  const Array values = on_one_device(w);
+  EXPECT_LE(greatest_of(matmul(a, vectors) - vectors * values.astype(a.dtype())), 4 * most * greatest_of(values))
+      << text;
+  EXPECT_LE(greatest_of(matmul(adjoint_of(vectors), vectors) - eye(n, {.dtype = a.dtype()})), most) << text;
   const Array expected = linalg::eigh(a).eigenvalues;
-  EXPECT_LE(greatest(values - expected), 4 * most * greatest(values)) << text;
+  EXPECT_LE(greatest_of(values - expected), 4 * most * greatest_of(values)) << text;
 }
 
 // a v = v w with orthonormal v, however it is split; and splitting changes no bit.
 TEST(Syevd, OfSplitMatrices) {
-  for (const Dtype dtype : kDtypes) {
+  for (const Dtype dtype : kMatrixDtypes) {
     for (const auto& [n, tile] : {std::pair{8, 3}, {40, 16}, {64, 64}, {96, 8}, {200, 70}}) {
       for (const Spectrum kind : {Spectrum::kRandom, Spectrum::kClustered, Spectrum::kDiagonal, Spectrum::kRepeated,
                                   Spectrum::kTridiagonal, Spectrum::kSmall}) {
         const Array a = hermitian(n, dtype, kind);
         std::optional<linalg::SyevdResult> first;
-        for (const PartitionSpec& spec : kSpecs) {
+        for (const PartitionSpec& spec : kMatrixSpecs) {
           const auto [w, v, status] = linalg::syevd(put(a, mesh_4x2(), spec), {.T_A = tile, .return_status = true});
           EXPECT_EQ(v.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
           EXPECT_EQ(status.item<std::int32_t>(), 0);
@@ -409,13 +394,13 @@ TEST(Syevd, OfSplitMatrices) {
             const std::string text =
                 std::to_string(n) + ' ' + std::to_string(static_cast<int>(kind)) + ' ' + std::string(name_of(dtype));
             expect_spectrum(a, w, v, text);
-            first = linalg::SyevdResult{.w = here(w), .v = here(v), .status = {}};
+            first = linalg::SyevdResult{.w = on_one_device(w), .v = on_one_device(v), .status = {}};
           }
-          EXPECT_TRUE(all(here(v) == first->v).item<bool>() && all(here(w) == first->w).item<bool>())
+          EXPECT_TRUE(all(on_one_device(v) == first->v).item<bool>() && all(on_one_device(w) == first->w).item<bool>())
               << n << ' ' << tile;
         }
         const Array alone = linalg::syevd(put(a, mesh_4x2(), P("x")), {.T_A = tile, .return_eigenvectors = false}).w;
-        EXPECT_LE(greatest(here(alone) - first->w), 4 * allowed(dtype, n) * greatest(alone));
+        EXPECT_LE(greatest_of(on_one_device(alone) - first->w), 4 * allowed_rounding(dtype, n) * greatest_of(alone));
       }
     }
   }
@@ -443,7 +428,7 @@ TEST(Syevd, OfNumbersThatAreNotFinite) {
     const Array a = put(hermitian(64, float32, Spectrum::kRandom).at({30, 20}).set(number), mesh_4x2(), P("x", "y"));
     const auto [w, v, status] = linalg::syevd(a, {.T_A = 16, .return_status = true});
     EXPECT_EQ(status.item<std::int32_t>(), 1);
-    EXPECT_TRUE(all(isnan(here(w))).item<bool>() && all(isnan(here(v))).item<bool>());
+    EXPECT_TRUE(all(isnan(on_one_device(w))).item<bool>() && all(isnan(on_one_device(v))).item<bool>());
     expect_refused([&] { linalg::syevd(a, {.T_A = 16}); },
                    "syevd: the matrix float32[64,64] has no eigenvalues: it is not finite, or they were not found. "
                    "With return_status it is not an error");
@@ -462,21 +447,21 @@ TEST(Syevd, InDerivativesAndLoops) {
   EXPECT_NE(text.find("syevd("), std::string::npos) << text;
   const std::vector<Array> found = both(split);
   expect_spectrum(a, found[0], found[1], "eigh");
-  EXPECT_LE(greatest(here(found[2]) - here(found[0])), 1e-12 * greatest(a));
+  EXPECT_LE(greatest_of(on_one_device(found[2]) - on_one_device(found[0])), 1e-12 * greatest_of(a));
   const auto loss = [](const Array& x) {
     const auto [w, v] = linalg::eigh(x);
     return sum(w * w * w) + sum(v * v * expand_dims(arange(512.0), 1));
   };
   const Array alone = jit(grad(loss))(a);
-  EXPECT_LE(greatest(here(jit(grad(loss))(split)) - alone), 1e-8 * greatest(alone));
+  EXPECT_LE(greatest_of(on_one_device(jit(grad(loss))(split)) - alone), 1e-8 * greatest_of(alone));
   const auto of_values = [](const Array& x) { return sum(exp(linalg::eigvalsh(x) / 32)); };
   const Array slope = jit(grad(of_values))(a);
-  EXPECT_LE(greatest(here(jit(grad(of_values))(split)) - slope), 1e-10 * greatest(slope));
+  EXPECT_LE(greatest_of(on_one_device(jit(grad(of_values))(split)) - slope), 1e-10 * greatest_of(slope));
   const auto repeated = [](const Array& x) {
     return lax::fori_loop(
         0, 2, [&](const Array&, const Array& y) { return y / (1 + max(abs(linalg::syevd(y).w))); }, x);
   };
-  EXPECT_LE(greatest(here(jit(repeated)(split)) - jit(repeated)(a)), 1e-12);
+  EXPECT_LE(greatest_of(on_one_device(jit(repeated)(split)) - jit(repeated)(a)), 1e-12);
 }
 
 TEST(Syevd, OfSeveralMatricesAtOnce) {
@@ -487,8 +472,8 @@ TEST(Syevd, OfSeveralMatricesAtOnce) {
         return expand_dims(linalg::syevd(reshape(mine, {64, 64}), {.T_A = 16, .return_status = true}).v, 0);
       },
       {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {{"x"}}});
-  const Array v = here(jit(vectors)(put(stack({a, 2 * a}), mesh, P("x", "y"))));
-  EXPECT_LE(greatest(matmul(adjoint_of(v), v) - eye(64)), 1e-4);
+  const Array v = on_one_device(jit(vectors)(put(stack({a, 2 * a}), mesh, P("x", "y"))));
+  EXPECT_LE(greatest_of(matmul(adjoint_of(v), v) - eye(64)), 1e-4);
 }
 
 // The tiles of a triangle, the vectors of both halves, and those of the matrix; and no more than that of what is given

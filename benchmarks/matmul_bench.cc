@@ -2,9 +2,8 @@
 //
 // Each benchmark runs both in turns, so that what else the machine does hurts both, and reports
 //   GF/s       what Shoal reached, in its best round,
-//   of_1t      that as a part of `threads` times what one call of the library reaches on one thread,
-//   of_threads that as a part of what the library reaches with threads of its own (OpenBLAS's shared library, where
-//              libopenblas.so.0 is installed).
+//   of_1t      that as a part of `threads` times what one call of OpenBLAS (libopenblas.so.0) reaches on one thread,
+//   of_threads that as a part of what it reaches with threads of its own.
 // For bf16 the library is that for f32, so that values above 1 are no surprise where the machine multiplies bf16.
 #include <dlfcn.h>
 
@@ -15,9 +14,7 @@
 #include <functional>
 #include <limits>
 
-#include "backend/cpu/products/blas.h"
 #include "backend/cpu/products/dot.h"
-#include "base/plugin.h"
 #include "base/thread_pool.h"
 #include "ops/table.h"
 #include "support.h"
@@ -31,29 +28,29 @@ double seconds(const std::function<void()>& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// OpenBLAS with threads of its own: cblas_sgemm and cblas_dgemm of the installed shared library, as its users call it.
-class ThreadedBlas {
+// cblas_sgemm and cblas_dgemm of the installed shared library, as its users call it.
+class OpenBlas {
  public:
   template <class T>
   using Gemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, T alpha, const T* a, int lda,
                         const T* b, int ldb, T beta, T* c, int ldc);
 
-  static const ThreadedBlas& get() {
-    static const ThreadedBlas blas;
+  static const OpenBlas& get() {
+    static const OpenBlas blas;
     return blas;
   }
 
   Gemm<float> sgemm = nullptr;
   Gemm<double> dgemm = nullptr;
+  void (*set_threads)(int) = nullptr;
 
  private:
-  ThreadedBlas() {
+  OpenBlas() {
     void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     sgemm = reinterpret_cast<Gemm<float>>(dlsym(library, "cblas_sgemm"));
     dgemm = reinterpret_cast<Gemm<double>>(dlsym(library, "cblas_dgemm"));
-    const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
-    if (set_threads != nullptr) set_threads(ThreadPool::shared().thread_count());
+    set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
   }
 };
 
@@ -98,8 +95,12 @@ class Product {
     const std::vector<TensorView> outputs{out.view()};
     const Work work = kernel_->work(inputs, outputs);
     scratch_.resize(work.scratch_bytes);
-    ThreadPool::shared().parallel_for(work.tiles,
-                                      [&](std::int64_t tile) { kernel_->run(inputs, outputs, scratch_.data(), tile); });
+    // As a launch divides it.
+    ThreadPool& pool = ThreadPool::shared();
+    const std::int64_t ranges = std::min<std::int64_t>(work.tiles, pool.thread_count() * (work.merges ? 1 : 8));
+    pool.parallel_for(ranges, [&](std::int64_t i) {
+      kernel_->run_tiles(inputs, outputs, scratch_.data(), work.tiles * i / ranges, work.tiles * (i + 1) / ranges);
+    });
     kernel_->finish(inputs, outputs, scratch_.data());
   }
 
@@ -111,8 +112,8 @@ class Product {
 // T: of the operands; L: what the library computes in.
 template <class T, class L>
 void product(benchmark::State& state, Sizes sizes) {
-  const auto* blas = plugin<cpu::BlasApi>("blas");
-  if (blas == nullptr) return state.SkipWithError("there is no plugin 'blas' to compare with");
+  const OpenBlas& blas = OpenBlas::get();
+  if (blas.set_threads == nullptr) return state.SkipWithError("there is no libopenblas.so.0 to compare with");
   const Shape lhs_shape{sizes.batch, sizes.m, sizes.k};
   const Shape rhs_shape{sizes.batch, sizes.k, sizes.n};
   const Shape out_shape{sizes.batch, sizes.m, sizes.n};
@@ -133,21 +134,13 @@ void product(benchmark::State& state, Sizes sizes) {
       call(a + i * sizes.m * sizes.k, b + i * sizes.k * sizes.n, c + i * sizes.m * sizes.n);
     }
   };
-  const auto single = [&](const L* x, const L* y, L* z) {
-    if constexpr (std::is_same_v<L, float>) {
-      blas->sgemm({m, n, k}, {x, k}, {y, n}, {z, n});
-    } else {
-      blas->dgemm({m, n, k}, {x, k}, {y, n}, {z, n});
-    }
-  };
-  const ThreadedBlas& threaded = ThreadedBlas::get();
-  const auto with_threads = [&](const L* x, const L* y, L* z) {
+  const auto library = [&](const L* x, const L* y, L* z) {
     constexpr int kRowMajor = 101;
     constexpr int kNoTranspose = 111;
     if constexpr (std::is_same_v<L, float>) {
-      threaded.sgemm(kRowMajor, kNoTranspose, kNoTranspose, m, n, k, 1, x, k, y, n, 0, z, n);
+      blas.sgemm(kRowMajor, kNoTranspose, kNoTranspose, m, n, k, 1, x, k, y, n, 0, z, n);
     } else {
-      threaded.dgemm(kRowMajor, kNoTranspose, kNoTranspose, m, n, k, 1, x, k, y, n, 0, z, n);
+      blas.dgemm(kRowMajor, kNoTranspose, kNoTranspose, m, n, k, 1, x, k, y, n, 0, z, n);
     }
   };
 
@@ -157,15 +150,15 @@ void product(benchmark::State& state, Sizes sizes) {
   double single_time = shoal_time;
   double threaded_time = shoal_time;
   for (auto _ : state) {
-    single_time = std::min(single_time, seconds([&] { each_batch(single); }));
-    if (threaded.sgemm != nullptr) {
-      threaded_time = std::min(threaded_time, seconds([&] { each_batch(with_threads); }));
-    }
+    blas.set_threads(1);
+    single_time = std::min(single_time, seconds([&] { each_batch(library); }));
+    blas.set_threads(ThreadPool::shared().thread_count());
+    threaded_time = std::min(threaded_time, seconds([&] { each_batch(library); }));
     const double time = seconds([&] { shoal.run(lhs, rhs, out); });
     shoal_time = std::min(shoal_time, time);
     state.SetIterationTime(time);
   }
-  each_batch(single);
+  each_batch(library);
   const double tolerance = 0.01 * static_cast<double>(sizes.k);
   for (std::int64_t i = 0; i < num_elements(out_shape); ++i) {
     const auto got = static_cast<double>(static_cast<const T*>(out.data())[i]);
@@ -174,7 +167,7 @@ void product(benchmark::State& state, Sizes sizes) {
   }
   state.counters["GF/s"] = sizes.operations() / shoal_time / 1e9;
   state.counters["of_1t"] = single_time / shoal_time / ThreadPool::shared().thread_count();
-  if (threaded.sgemm != nullptr) state.counters["of_threads"] = threaded_time / shoal_time;
+  state.counters["of_threads"] = threaded_time / shoal_time;
 }
 
 void f32(benchmark::State& state) {

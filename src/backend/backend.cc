@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <new>
+#include <string>
 
 #include "base/env.h"
+#include "shoal/error.h"
 
 namespace shoal {
 namespace {
@@ -24,9 +26,19 @@ void Kernel::run_tiles(std::span<const TensorView> inputs, std::span<const Tenso
   for (std::int64_t tile = begin; tile < end; ++tile) run(inputs, outputs, scratch, tile);
 }
 
+void Kernel::run_shards(std::span<const ShardTiles> shards) const {
+  for (const auto& [inputs, outputs, scratch, begin, end] : shards) run_tiles(inputs, outputs, scratch, begin, end);
+}
+
 void Kernel::finish(std::span<const TensorView>, std::span<const TensorView>, std::byte*) const {}
 
 bool Kernel::may_overwrite(std::size_t, std::size_t) const { return false; }
+
+collectives::CollectivePtr Backend::compile_collective(const Graph&, const Eqn& eqn,
+                                                       std::span<const ShardShapes>) const {
+  throw InternalError(std::string("the back end ") + std::string(name()) + " makes no collective of " +
+                      std::string(eqn.op->name));
+}
 
 void run_kernel(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
   struct Free {

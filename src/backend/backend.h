@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/function_ref.h"
+#include "comm/collectives/collective.h"
 #include "core/buffer.h"
 #include "ir/graph.h"
 
@@ -19,7 +20,16 @@ namespace shoal {
 struct Work {
   std::int64_t tiles = 1;         ///< Pieces that may run at the same time, in any order.
   std::size_t scratch_bytes = 0;  ///< Memory for all of them together, aligned to 64 and not initialised.
-  bool merges = false;            ///< Tiles that follow each other take less time if one thread computes them at once.
+  bool merges = false;            ///< Tiles, of several shards too, take less time if one thread computes them at once.
+};
+
+/// The tiles begin … end - 1 of a shard.
+struct ShardTiles {
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;
+  std::byte* scratch;
+  std::int64_t begin;
+  std::int64_t end;
 };
 
 /// One step's computation on one shard. Immutable: any number of threads may run it at once.
@@ -37,6 +47,8 @@ class Kernel {
   /// Computes the tiles begin … end - 1, with the same results: one after the other, unless there is a faster way.
   virtual void run_tiles(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
                          std::int64_t begin, std::int64_t end) const;
+  /// Computes tiles of several shards, with the same results: one shard after the other, unless there is a faster way.
+  virtual void run_shards(std::span<const ShardTiles> shards) const;
   /// What is left to do after all tiles, by one thread.
   virtual void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                       std::byte* scratch) const;
@@ -86,6 +98,10 @@ class Backend {
   Graph fuse(Graph graph) const { return fuse(std::move(graph), FusionGoal::kTime); }
   /// A kernel for a compute op of a partitioned graph. Throws Unsupported for an op that the back end has not.
   virtual std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const = 0;
+  /// What computes a collective that `fuse` has made of a computation and what follows it (CollectiveFacts::computes),
+  /// on shards of these shapes. The devices are those of one process. Throws InternalError for an op it has not.
+  virtual collectives::CollectivePtr compile_collective(const Graph& graph, const Eqn& eqn,
+                                                        std::span<const ShardShapes> shapes) const;
   /// A kernel for a fused body whose first `carries` yields are its first arguments in the next trip; nullptr if it is
   /// better run equation by equation. If there is a condition, a graph with the same arguments, it is asked before each
   /// trip. `trips` are as many as are known.

@@ -188,6 +188,8 @@ struct CollectiveFacts {
   bool in_rounds = false;
   /// Whether it is an algorithm on a distributed matrix (src/linalg).
   bool solves = false;
+  /// Whether a back end has made it of a computation and what follows that (Backend::compile_collective).
+  bool computes = false;
   /// Whether it adds up what devices have along the axes, if its `kind` is "sum".
   bool finishes_sums = false;
   /// The bytes that a device receives, on average, if data takes the shortest way. Empty if that is nothing.

@@ -31,6 +31,14 @@ std::vector<Type> infer_jit(const InferContext& context) {
   return body.types(body.outputs);
 }
 
+std::vector<Type> infer_summed_product(const InferContext& context) {
+  std::vector<Type> results = infer_jit(context);
+  std::vector<std::string> axes = context.attrs.get<std::vector<std::string>>("axes");
+  std::ranges::sort(axes);
+  for (Type& type : results) type.varying = difference_of(type.varying, axes);
+  return results;
+}
+
 // ---- linear_call
 
 std::vector<Type> infer_linear_call(const InferContext& context) {
@@ -173,6 +181,16 @@ const std::array kCallOps = {
           .infer = infer_jit,
           .flops = flops_inside,
           .attributes = {{.name = "body"}}},
+    OpDef{.name = "summed_product",
+          .doc =
+              "The sum over the devices along `axes` of the products that the graph `body` computes. Back ends make it "
+              "of partitioned graphs.",
+          .arity = -1,
+          .op_class = OpClass::kCollective,
+          .infer = infer_summed_product,
+          .flops = flops_inside,
+          .collective = CollectiveFacts{.gives = CollectiveFacts::Gives::kSame, .computes = true},
+          .attributes = {{.name = "body"}, {.name = "axes"}}},
     OpDef{.name = "shard_map",
           .doc = "Runs the graph `body` on every device along `axes` of `mesh`, on the shards that `in_specs` give.",
           .arity = -1,

@@ -286,22 +286,31 @@ void Launch::run_kernel(const Step& step, const KernelStep& work) {
       for_each_range(shards * work.tiles, ranges, [&](std::int64_t begin, std::int64_t end) {
         const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
                                            {.shard = first + begin / work.tiles, .tile = begin % work.tiles});
-        boost::container::small_vector<TensorView, 6> views;
+        // Kernels that merge tiles get those of all shards at once, others one shard after the other.
+        const std::int64_t at_once = work.merges ? (end - 1) / work.tiles - begin / work.tiles + 1 : 1;
+        boost::container::small_vector<TensorView, 6> views(static_cast<std::size_t>(at_once) * operands);
+        boost::container::small_vector<ShardTiles, 1> tiles;
         const KernelStep::Variant* viewed = nullptr;
         for (std::int64_t i = begin; i < end;) {
           const std::int64_t shard = first + i / work.tiles;
           const KernelStep::Variant& variant = work.variant(shard);
-          const TensorView* shapes = views_.data() + variant.first_view;
-          if (viewed != &variant) views.assign(shapes, shapes + operands);
+          TensorView* const own = views.data() + tiles.size() * operands;
+          if (work.merges || viewed != &variant) std::copy_n(views_.data() + variant.first_view, operands, own);
           viewed = &variant;
-          look(views.data(), shard);
-          const std::span<const TensorView> all(views.data(), operands);
+          look(own, shard);
+          const std::span<const TensorView> all(own, operands);
           const std::int64_t tile = i % work.tiles;
           const std::int64_t last = std::min(tile + end - i, work.tiles);
-          work.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile,
-                                 std::min(last, variant.work.tiles));
+          const ShardTiles of_shard{all.first(inputs), all.subspan(inputs), scratch_of(shard), tile,
+                                    std::min(last, variant.work.tiles)};
+          if (work.merges) {
+            tiles.push_back(of_shard);
+          } else {
+            work.kernel->run_tiles(of_shard.inputs, of_shard.outputs, of_shard.scratch, of_shard.begin, of_shard.end);
+          }
           i += last - tile;
         }
+        if (work.merges) work.kernel->run_shards(tiles);
       });
     }
     for (std::int64_t shard = first; shard < first + shards; ++shard) {

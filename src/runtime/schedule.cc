@@ -229,8 +229,10 @@ class Scheduler {
 
   void make_collective(Step& step, CollectiveStep& work) {
     const Eqn& eqn = *step.eqn;
-    work.collective = eqn.op->collective->solves ? linalg::make_solver(graph_, eqn, shapes_)
-                                                 : collectives::make_collective(graph_, eqn, shapes_);
+    const CollectiveFacts& facts = *eqn.op->collective;
+    work.collective = facts.solves     ? linalg::make_solver(graph_, eqn, shapes_)
+                      : facts.computes ? schedule_.backend->compile_collective(graph_, eqn, shapes_)
+                                       : collectives::make_collective(graph_, eqn, shapes_);
     const collectives::Collective& collective = *work.collective;
     step.bytes = collective.bytes();
     settle_shapes(eqn.outputs[0], collective.result());

@@ -40,10 +40,10 @@ struct KernelStep {
   std::vector<std::int32_t> variant_of;  ///< The variant of each shard; empty if there is one for all.
   std::int64_t tiles = 1;                ///< The most tiles of a shard.
   std::int32_t copied = -1;              ///< The input that tiles only copy to the output, or -1.
-  bool merges = false;             ///< Whether tiles cost less if one thread computes many that follow each other.
-  std::int64_t wave = 1;           ///< How many shards run at a time.
-  std::size_t scratch = 0;         ///< The offset of the scratch memory in the arena of the device.
-  std::size_t scratch_stride = 0;  ///< The bytes of it that each shard of a wave gets.
+  bool merges = false;                   ///< Whether tiles cost less if one thread computes many at once.
+  std::int64_t wave = 1;                 ///< How many shards run at a time.
+  std::size_t scratch = 0;               ///< The offset of the scratch memory in the arena of the device.
+  std::size_t scratch_stride = 0;        ///< The bytes of it that each shard of a wave gets.
 
   const Variant& variant(std::int64_t shard) const {
     return variants[variant_of.empty() ? 0 : static_cast<std::size_t>(variant_of[static_cast<std::size_t>(shard)])];

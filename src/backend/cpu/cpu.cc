@@ -5,6 +5,7 @@
 #include "backend/cpu/fuse.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/loops/repeated_kernel.h"
+#include "backend/cpu/products/summed_product.h"
 
 namespace shoal {
 namespace {
@@ -20,6 +21,11 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
     return cpu::make_kernel(graph, eqn);
+  }
+
+  collectives::CollectivePtr compile_collective(const Graph& graph, const Eqn& eqn,
+                                                std::span<const ShardShapes> shapes) const override {
+    return cpu::summed_product(graph, eqn, shapes);
   }
 
   std::unique_ptr<RepeatedKernel> compile_repeated(const Graph& body, const Graph* condition, std::size_t carries,

@@ -22,6 +22,7 @@
 #include "backend/cpu/moves/item_kernels.h"
 #include "backend/cpu/moves/move_kernels.h"
 #include "backend/cpu/products/fused_product.h"
+#include "backend/cpu/products/summed_product.h"
 #include "base/check.h"
 #include "base/sort_unique.h"
 #include "ops/builder.h"
@@ -637,6 +638,31 @@ Replacement placed_gathers(const Graph& graph) {
   return replacement;
 }
 
+// Products that are summed over devices, as the op that does both.
+Replacement summed_products(const Graph& graph) {
+  if (graph.grid == nullptr || !graph.grid->is_local() || graph.grid->num_devices() == 1) return {};
+  const std::vector<const Eqn*> producers = producers_of(graph);
+  const std::vector<int> uses = count_uses(graph);
+  ValueMarks marks(graph.values.size());
+  Replacement replacement;
+  for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
+    const Eqn& sum = graph.eqns[i];
+    if (sum.op->op_class != OpClass::kCollective || !sum.op->collective->finishes_sums) continue;
+    const ValueId summed = sum.inputs[0];
+    const Eqn* product = producers[slot(summed)];
+    if (product == nullptr || uses[slot(summed)] != 1 || !sums_as_computed(graph, *product, sum)) continue;
+    const std::array equations = {product};
+    const std::vector<ValueId> operands = operands_of(equations, marks);
+    Attrs attrs = as_attrs(std::make_shared<const Graph>(subgraph(graph, equations, operands, product->outputs)));
+    attrs.set("axes", sum.attrs.get<std::vector<std::string>>("axes"));
+    static const OpDef& both = op_named("summed_product");
+    replacement.made.emplace_back(
+        i, Eqn{.op = &both, .attrs = std::move(attrs), .inputs = operands, .outputs = sum.outputs, .where = sum.where});
+    replacement.taken.insert(static_cast<std::size_t>(product - graph.eqns.data()));
+  }
+  return replacement;
+}
+
 std::vector<Eqn> fused_loops(Graph& graph, Backend::FusionGoal goal) {
   const EqnTable table(graph);
   GroupStructures structures(table);
@@ -702,6 +728,7 @@ std::vector<Eqn> fused_loops(Graph& graph, Backend::FusionGoal goal) {
 Graph fuse_loops(Graph graph, Backend::FusionGoal goal) {
   combined(graph).apply_to(graph.eqns);
   placed_gathers(graph).apply_to(graph.eqns);
+  summed_products(graph).apply_to(graph.eqns);
   graph.eqns = fused_loops(graph, goal);
   return graph;
 }

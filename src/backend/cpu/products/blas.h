@@ -1,4 +1,5 @@
-// What the plugin `blas` offers: OpenBLAS and the LAPACK that is in it, one thread per call. Shared with the plugin.
+// What the plugin `blas` offers: what is used of OpenBLAS, and the LAPACK that is in it, one thread per call. Shared
+// with the plugin.
 #pragma once
 
 #include <complex>
@@ -17,15 +18,7 @@ struct BlasVector {
 
 /// The functions may be called from any number of threads at once, and start none.
 struct BlasApi {
-  static constexpr std::uint64_t kVersion = 3;
-
-  /// out = lhs · rhs. out is not transposed.
-  template <class T>
-  using Gemm = void (*)(BlasSize, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out);
-  Gemm<float> sgemm;
-  Gemm<double> dgemm;
-  Gemm<std::complex<float>> cgemm;
-  Gemm<std::complex<double>> zgemm;
+  static constexpr std::uint64_t kVersion = 4;
 
   /// out += matrix · vector; size.columns is 1.
   template <class T>

@@ -17,11 +17,12 @@ namespace shoal::cpu {
 namespace {
 
 // Blocks of the left operand stay in the second level of the cache, those of the right one in the second or third.
-constexpr std::int64_t kInnerBlock = 256;
-constexpr std::int64_t kLhsBlockBytes = 128 << 10;
-constexpr std::int64_t kRhsBlockBytes = 512 << 10;
-// The most rows or columns of a block: those of four bytes.
-constexpr std::int64_t kMostLines = kRhsBlockBytes / kInnerBlock / 4;
+constexpr std::int64_t kLhsBlockBytes = 192 << 10;
+constexpr std::int64_t kRhsBlockBytes = 2 << 20;
+// The most columns of a block after which something follows, so that it finds sums in the second level.
+constexpr std::int64_t kMostColumnsFollowed = 512;
+// The most rows or columns of a block: those of four bytes in the shortest blocks.
+constexpr std::int64_t kMostLines = kRhsBlockBytes / 256 / 4;
 // An operand that is read no more often is read where it lies, if that is near enough: packing would take longer than
 // it saves.
 constexpr std::int64_t kFewPanels = 16;
@@ -84,35 +85,39 @@ void with_constant_width(std::int64_t width, F&& f) {
 // Writes panels of `width` lines each: for each inner index an element of each line. The last panel is filled up with
 // zeros. Memory is read in the order in which it lies.
 template <class C, bool kTruth, class T>
-void pack(const T* data, const Block& block, std::int64_t width, C* to) {
+void pack(const T* data, const Block& block, const PanelLayout& layout, C* to) {
+  const std::int64_t width = layout.inner;
   const auto lines = static_cast<std::int64_t>(block.lines.size());
   const auto inner = static_cast<std::int64_t>(block.inner.size());
   const std::int64_t full = lines / width * width;
-  if (full < lines) std::fill_n(to + full * inner, width * inner, C{});
+  if (full < lines) std::fill_n(to + full / width * layout.panel, width * inner, C{});
 
   if (block.lines_contiguous) {
     with_constant_width(width, [&](auto constant) {
       const std::int64_t step = constant() == 0 ? width : constant();
       for (std::int64_t k = 0; k < inner; ++k) {
         const T* row = data + block.lines[0] + block.inner[static_cast<std::size_t>(k)];
+        // The next row begins far away.
+        const T* next = data + block.lines[0] + block.inner[static_cast<std::size_t>(std::min(k + 1, inner - 1))];
         C* panel = to + k * step;
         for (std::int64_t i = 0; i < full; i += step) {
+          __builtin_prefetch(next + i);
           convert_run<C, kTruth>(row + i, step, panel);
-          panel += step * inner;
+          panel += layout.panel;
         }
         convert_run<C, kTruth>(row + full, lines - full, panel);
       }
     });
     return;
   }
-  for (std::int64_t i = 0; i < lines; i += width, to += width * inner) {
+  for (std::int64_t i = 0; i < lines; i += width, to += layout.panel) {
     const std::int64_t* offsets = block.lines.data() + i;
     const std::int64_t count = std::min(width, lines - i);
     if (block.inner_contiguous) {
       for (std::int64_t line = 0; line < count; ++line) {
         const T* from = data + offsets[line] + block.inner[0];
         if constexpr (std::is_same_v<T, float16_t> && std::is_same_v<C, float>) {
-          std::array<C, kInnerBlock> run;
+          std::array<C, kMostInner> run;
           convert_run<C, kTruth>(from, inner, run.data());
           for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = run[static_cast<std::size_t>(k)];
         } else {
@@ -130,10 +135,10 @@ void pack(const T* data, const Block& block, std::int64_t width, C* to) {
   }
 }
 
-void pack_block(Arithmetic arithmetic, const ProductOperand& operand, const Block& block, std::int64_t width,
+void pack_block(Arithmetic arithmetic, const ProductOperand& operand, const Block& block, const PanelLayout& layout,
                 void* to) {
   with_summed_types(arithmetic, operand.dtype, [&]<class T, class C, class Truth>(T, C, Truth) {
-    pack<C, Truth::value>(static_cast<const T*>(operand.data), block, width, static_cast<C*>(to));
+    pack<C, Truth::value>(static_cast<const T*>(operand.data), block, layout, static_cast<C*>(to));
   });
 }
 
@@ -176,37 +181,45 @@ void* thread_memory(ThreadMemory use, std::size_t bytes) {
   return memory.data.get();
 }
 
-void blocked_product(Arithmetic arithmetic, const ProductOperand& lhs, const ProductOperand& rhs,
-                     const ProductPart& part, void* out, std::int64_t out_stride) {
+void blocked_product(const BlockedProduct& product, const WhenComplete* when_complete) {
+  const auto& [arithmetic, lhs, rhs, strips, columns, inner] = product;
   const auto size =
       static_cast<std::int64_t>(with_arithmetic_type(arithmetic, [](auto element) { return sizeof(element); }));
   const std::int64_t width = panel_columns(arithmetic);
-  const auto round_up = [](std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; };
-  const std::int64_t most_rows = kLhsBlockBytes / kInnerBlock / size / kPanelRows * kPanelRows;
-  const std::int64_t most_columns = kRhsBlockBytes / kInnerBlock / size / width * width;
-  const std::int64_t most_inner = std::min(kInnerBlock, part.inner.size());
+  const std::int64_t depth = inner_of_block();
+  const std::int64_t most_inner = std::min(depth, inner.size());
+  const std::int64_t most_rows = kLhsBlockBytes / depth / size / kPanelRows * kPanelRows;
+  std::int64_t most_columns = kRhsBlockBytes / depth / size / width * width;
+  if (when_complete != nullptr) most_columns = std::min(most_columns, kMostColumnsFollowed / width * width);
   const auto memory_for = [&](ThreadMemory use, std::int64_t lines, std::int64_t panel) {
-    return thread_memory(use, static_cast<std::size_t>(round_up(lines, panel) * most_inner * size));
+    const std::int64_t of_panel = PanelLayout::packed(panel, most_inner, size).panel;
+    return thread_memory(use, static_cast<std::size_t>((lines + panel - 1) / panel * of_panel * size));
   };
+  std::int64_t all_rows = 0;
+  std::int64_t longest = 0;
+  for (const ProductRows& strip : strips) {
+    all_rows += strip.rows.size();
+    longest = std::max(longest, strip.rows.size());
+  }
   std::optional<PanelLayout> lhs_lies;
-  if (part.columns.size() <= kFewPanels * width) lhs_lies = layout_as_it_lies(arithmetic, lhs, kPanelRows);
-  if (lhs_lies && std::min(most_rows, part.rows.size()) * lhs_lies->line * size > kNearBytes) lhs_lies.reset();
+  if (columns.size() <= kFewPanels * width) lhs_lies = layout_as_it_lies(arithmetic, lhs, kPanelRows);
+  if (lhs_lies && std::min(most_rows, longest) * lhs_lies->line * size > kNearBytes) lhs_lies.reset();
   std::optional<PanelLayout> rhs_lies;
-  if (part.rows.size() <= kFewPanels * kPanelRows) rhs_lies = layout_as_it_lies(arithmetic, rhs, width);
+  if (all_rows <= kFewPanels * kPanelRows) rhs_lies = layout_as_it_lies(arithmetic, rhs, width);
   if (rhs_lies && (rhs_lies->line != 1 || most_inner * rhs_lies->inner * size > kNearBytes)) rhs_lies.reset();
 
   std::array<std::int64_t, kMostLines> lines;
-  std::array<std::int64_t, kInnerBlock> lhs_inner;
-  std::array<std::int64_t, kInnerBlock> rhs_inner;
-  const auto pack_lines = [&](const ProductOperand& operand, Range range, std::span<const std::int64_t> inner,
-                              std::int64_t panel, void* to) {
+  std::array<std::int64_t, kMostInner> lhs_inner;
+  std::array<std::int64_t, kMostInner> rhs_inner;
+  const auto pack_lines = [&](const ProductOperand& operand, Range range, std::span<const std::int64_t> offsets,
+                              const PanelLayout& layout, void* to) {
     offsets_of(operand.outer, range, lines.data());
     pack_block(arithmetic, operand,
                {.lines = {lines.data(), static_cast<std::size_t>(range.size())},
-                .inner = inner,
+                .inner = offsets,
                 .lines_contiguous = is_contiguous(operand.outer),
                 .inner_contiguous = is_contiguous(operand.inner)},
-               panel, to);
+               layout, to);
   };
 
   // A block of an operand, packed or as it lies.
@@ -215,44 +228,51 @@ void blocked_product(Arithmetic arithmetic, const ProductOperand& lhs, const Pro
     PanelLayout layout;
   };
   const auto lines_of = [&](const ProductOperand& operand, const std::optional<PanelLayout>& lies, Range range,
-                            Range inner, std::span<const std::int64_t> offsets, std::int64_t panel, ThreadMemory use) {
+                            Range block, std::span<const std::int64_t> offsets, std::int64_t panel, ThreadMemory use) {
     if (lies) {
-      const std::int64_t at = range.begin * lies->line + inner.begin * lies->inner;
+      const std::int64_t at = range.begin * lies->line + block.begin * lies->inner;
       return Lines{static_cast<const std::byte*>(operand.data) + at * size, *lies};
     }
     void* const memory = memory_for(use, range.size(), panel);
-    pack_lines(operand, range, offsets, panel, memory);
-    return Lines{memory, PanelLayout::packed(panel, inner.size())};
+    const PanelLayout layout = PanelLayout::packed(panel, block.size(), size);
+    pack_lines(operand, range, offsets, layout, memory);
+    return Lines{memory, layout};
   };
   // Columns that are read where they lie end with a whole panel; others follow.
-  const std::int64_t whole = part.columns.begin + part.columns.size() / width * width;
-  for (std::int64_t j = part.columns.begin; j < part.columns.end;) {
+  const std::int64_t whole = columns.begin + columns.size() / width * width;
+  for (std::int64_t j = columns.begin; j < columns.end;) {
     const bool is_rest = rhs_lies && j == whole;
-    const Range columns{j, std::min(j + most_columns, rhs_lies && !is_rest ? whole : part.columns.end)};
-    j = columns.end;
-    for (std::int64_t k = part.inner.begin; k < part.inner.end; k += kInnerBlock) {
-      const Range inner{k, std::min(k + kInnerBlock, part.inner.end)};
-      const auto depth = static_cast<std::size_t>(inner.size());
-      if (!lhs_lies) offsets_of(lhs.inner, inner, lhs_inner.data());
-      if (!rhs_lies || is_rest) offsets_of(rhs.inner, inner, rhs_inner.data());
-      const Lines right = lines_of(rhs, is_rest ? std::nullopt : rhs_lies, columns, inner, {rhs_inner.data(), depth},
+    const Range across{j, std::min(j + most_columns, rhs_lies && !is_rest ? whole : columns.end)};
+    j = across.end;
+    for (std::int64_t k = inner.begin; k < inner.end; k += depth) {
+      const Range block{k, std::min(k + depth, inner.end)};
+      const auto count = static_cast<std::size_t>(block.size());
+      if (!lhs_lies) offsets_of(lhs.inner, block, lhs_inner.data());
+      if (!rhs_lies || is_rest) offsets_of(rhs.inner, block, rhs_inner.data());
+      const Lines right = lines_of(rhs, is_rest ? std::nullopt : rhs_lies, across, block, {rhs_inner.data(), count},
                                    width, ThreadMemory::kRhsBlock);
-      for (std::int64_t i = part.rows.begin; i < part.rows.end; i += most_rows) {
-        const Range rows{i, std::min(i + most_rows, part.rows.end)};
-        const Lines left =
-            lines_of(lhs, lhs_lies, rows, inner, {lhs_inner.data(), depth}, kPanelRows, ThreadMemory::kLhsBlock);
-        const std::int64_t at = (i - part.rows.begin) * out_stride + (columns.begin - part.columns.begin);
-        multiply_panels({.arithmetic = arithmetic,
-                         .rows = rows.size(),
-                         .columns = columns.size(),
-                         .inner = inner.size(),
-                         .lhs = left.data,
-                         .lhs_layout = left.layout,
-                         .rhs = right.data,
-                         .rhs_layout = right.layout,
-                         .out = static_cast<std::byte*>(out) + at * size,
-                         .out_stride = out_stride,
-                         .accumulate = k != part.inner.begin});
+      for (std::size_t index = 0; index < strips.size(); ++index) {
+        const ProductRows& strip = strips[index];
+        ProductOperand operand = lhs;
+        operand.data = strip.lhs;
+        for (std::int64_t i = strip.rows.begin; i < strip.rows.end; i += most_rows) {
+          const Range rows{i, std::min(i + most_rows, strip.rows.end)};
+          const Lines left =
+              lines_of(operand, lhs_lies, rows, block, {lhs_inner.data(), count}, kPanelRows, ThreadMemory::kLhsBlock);
+          const std::int64_t at = (i - strip.rows.begin) * strip.out_stride + (across.begin - columns.begin);
+          multiply_panels({.arithmetic = arithmetic,
+                           .rows = rows.size(),
+                           .columns = across.size(),
+                           .inner = block.size(),
+                           .lhs = left.data,
+                           .lhs_layout = left.layout,
+                           .rhs = right.data,
+                           .rhs_layout = right.layout,
+                           .out = static_cast<std::byte*>(strip.out) + at * size,
+                           .out_stride = strip.out_stride,
+                           .accumulate = k != inner.begin});
+          if (when_complete != nullptr && block.end == inner.end) (*when_complete)(index, rows, across);
+        }
       }
     }
   }

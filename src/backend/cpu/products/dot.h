@@ -1,9 +1,10 @@
 // Matrix products of the cpu back end: every dot_general.
 //
 // The dimensions of the operands are merged into as few as describe them: batches, rows, columns, and those summed
-// over. Where that gives matrices with rows or columns of adjacent elements, a library reads them in place: OpenBLAS,
-// or oneDNN for many small products in f32 and for the small dtypes, where the machine has instructions for them.
-// Shoal's own blocked product takes everything else, and what is too small to load a library for.
+// over. A library reads them in place where that gives matrices with rows or columns of adjacent elements: oneDNN in
+// the small dtypes, if the machine has instructions for them, OpenBLAS if one is a vector. Shoal's own blocked product
+// takes everything else. It packs an operand that several shards share once, and the bits of an element depend on
+// nothing but how its sum is cut in blocks, so tiles may be computed together or apart.
 //
 // The work is cut in tiles on a grid that depends on the shapes and dtypes alone. A long contraction of a small result
 // is cut along what is summed, on a fixed grid too, and the parts are added in a balanced tree.

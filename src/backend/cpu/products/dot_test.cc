@@ -420,7 +420,7 @@ TEST(Dot, BitsDoNotDependOnThreads) {
   }
 }
 
-// Neighbouring tiles are computed as one where the library's bits do not depend on that. Which are, must not be seen.
+// Neighbouring tiles are computed as one. Which are, must not be seen.
 TEST(Dot, BitsDoNotDependOnWhichTilesAreMerged) {
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kC64, Dtype::kC128}) {
     for (const Dot& dot : {Dot("ik", "kj", {.i = 1024, .j = 700, .k = 500}, dtype),
@@ -445,6 +445,38 @@ TEST(Dot, BitsDoNotDependOnWhichTilesAreMerged) {
       const Buffer one_by_one = run_ranges(1);
       for (std::int64_t longest : {2, 3, 5, 64}) {
         EXPECT_TRUE(same_bits(run_ranges(longest), one_by_one)) << to_text(dot.graph) << " by " << longest;
+      }
+    }
+  }
+}
+
+// Nor which shards are: those with one right operand are computed together, others one after the other.
+TEST(Dot, BitsDoNotDependOnWhichShardsAreComputedTogether) {
+  for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kC64, Dtype::kF16}) {
+    for (const Dot& dot : {Dot("ik", "kj", {.i = 300, .j = 700, .k = 500}, dtype),
+                           Dot("bki", "bjk", {.b = 2, .i = 250, .j = 300, .k = 450}, dtype)}) {
+      const auto kernel = dot.kernel();
+      const std::vector<Buffer> rhs{numbers(dtype, dot.rhs, 2), numbers(dtype, dot.rhs, 3)};
+      std::vector<Buffer> lhs, out;
+      std::vector<std::vector<TensorView>> inputs, outputs;
+      for (std::uint32_t i = 0; i < 5; ++i) {
+        lhs.push_back(numbers(dtype, dot.lhs, 10 + i));
+        out.push_back(make(dot.result().dtype, dot.result().shape));
+        inputs.push_back({lhs[i].view(), rhs[i / 3].view()});
+        outputs.push_back({out[i].view()});
+      }
+      const std::int64_t tiles = kernel->work(inputs[0], outputs[0]).tiles;
+      ASSERT_GT(tiles, 1) << to_text(dot.graph);
+      std::vector<ShardTiles> first, second;
+      for (std::size_t i = 0; i < 5; ++i) {
+        const std::int64_t cut = i < 2 ? tiles : i == 2 ? 1 : 0;
+        first.push_back({inputs[i], outputs[i], nullptr, 0, cut});
+        second.push_back({inputs[i], outputs[i], nullptr, cut, tiles});
+      }
+      kernel->run_shards(first);
+      kernel->run_shards(second);
+      for (std::size_t i = 0; i < 5; ++i) {
+        EXPECT_TRUE(same_bits(out[i], run(dot, lhs[i], rhs[i / 3]))) << to_text(dot.graph) << " " << i;
       }
     }
   }

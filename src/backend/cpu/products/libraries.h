@@ -17,23 +17,6 @@ const BlasApi* blas();
 /// them. To be called before tasks compute them, not by one.
 const OnednnApi* onednn_for(Dtype operands);
 
-/// Calls f(T{}, gemm, gemv) with the functions of OpenBLAS for f32, f64 and the complex dtypes; gemv may be null.
-template <class F>
-auto with_blas(const BlasApi& api, Dtype dtype, F&& f) {
-  using C64 = std::complex<float>;
-  using C128 = std::complex<double>;
-  switch (dtype) {
-    case Dtype::kF32:
-      return f(float{}, api.sgemm, api.sgemv);
-    case Dtype::kF64:
-      return f(double{}, api.dgemm, api.dgemv);
-    case Dtype::kC64:
-      return f(C64{}, api.cgemm, BlasApi::Gemv<C64>{});
-    default:
-      return f(C128{}, api.zgemm, BlasApi::Gemv<C128>{});
-  }
-}
-
 /// LAPACK's functions for a dtype.
 template <class T>
 const LapackFunctions<T>& lapack_of(const BlasApi& api) {

@@ -4,17 +4,11 @@
 #include <limits>
 #include <utility>
 
-#include "backend/cpu/products/tiles_agree.h"
-
 namespace shoal::cpu {
 namespace {
 
 // Fewer multiplications are done before a library is loaded.
 constexpr std::int64_t kLeastForLibrary = 1 << 14;
-// Matrices in f32 that fit the near caches: OpenBLAS is not the fastest for them, but oneDNN. It takes some 20 ms to
-// get ready, which pays for more multiplications than these; Shoal's own product is as fast as OpenBLAS.
-constexpr std::int64_t kMostOfSmall = 256;
-constexpr std::int64_t kMostWithoutOnednn = 1 << 24;
 constexpr std::int64_t kMostInt = std::numeric_limits<std::int32_t>::max();
 
 // Of two and more dimensions all but the last become batches, if the last is long enough for a matrix of its own.
@@ -67,38 +61,23 @@ std::optional<LibraryProduct> LibraryProduct::of(Product& product, const Product
   const auto lhs = matrix_of(rows.extent, rows.lhs, inner.extent, inner.lhs);
   const auto rhs = matrix_of(columns.extent, columns.rhs, inner.extent, inner.rhs);
   if (!lhs || !rhs) return std::nullopt;
-  const Library library = library_for(types, rows.extent, columns.extent, inner.extent, work);
+  const Library library = library_for(types, rows.extent == 1 || columns.extent == 1);
   if (library.blas == nullptr && library.onednn == nullptr) return std::nullopt;
   product = std::move(taken);
   LibraryProduct result(library, types);
   result.lhs_ = *lhs;
   result.rhs_ = {rhs->stride, !rhs->transposed};
-  result.has_one_row_ = rows.extent == 1;
   result.has_one_column_ = columns.extent == 1;
   return result;
 }
 
-// `work` counts the multiplications of all batches.
-LibraryProduct::Library LibraryProduct::library_for(const ProductTypes& types, std::int64_t rows, std::int64_t columns,
-                                                    std::int64_t inner, std::int64_t work) {
-  const bool same = types.operands == types.out;
-  const bool floats = same && (types.out == Dtype::kF32 || types.out == Dtype::kF64);
-  const bool complex = same && is_complex(types.out);
-  if (!floats && !complex) {
-    // Of the small dtypes.
-    const bool may = types.operands == Dtype::kBF16 || types.operands == Dtype::kI8 || types.operands == Dtype::kU8;
-    const bool in_32 = types.arithmetic == Arithmetic::kF32 || types.arithmetic == Arithmetic::kI32;
-    return {.onednn = may && in_32 ? onednn_for(types.operands) : nullptr};
+LibraryProduct::Library LibraryProduct::library_for(const ProductTypes& types, bool has_vector) {
+  if (types.operands == types.out && (types.out == Dtype::kF32 || types.out == Dtype::kF64)) {
+    return {.blas = has_vector ? blas() : nullptr};
   }
-  if (types.out == Dtype::kF32 && std::max({rows, columns, inner}) <= kMostOfSmall && std::min(rows, columns) > 1) {
-    return {.onednn = work > kMostWithoutOnednn ? onednn_for(Dtype::kF32) : nullptr};
-  }
-  return {.blas = blas()};
-}
-
-bool LibraryProduct::tiles_agree(bool even) const {
-  return library_.blas != nullptr &&
-         blas_tiles_agree(*library_.blas, types_.out, {lhs_.transposed, rhs_.transposed, even});
+  const bool may = types.operands == Dtype::kBF16 || types.operands == Dtype::kI8 || types.operands == Dtype::kU8;
+  const bool in_32 = types.arithmetic == Arithmetic::kF32 || types.arithmetic == Arithmetic::kI32;
+  return {.onednn = may && in_32 ? onednn_for(types.operands) : nullptr};
 }
 
 bool LibraryProduct::multiply(const std::byte* lhs, const std::byte* rhs, const ProductPart& part, std::byte* out,
@@ -106,7 +85,7 @@ bool LibraryProduct::multiply(const std::byte* lhs, const std::byte* rhs, const 
   lhs = element(lhs, lhs_, part.rows.begin, part.inner.begin, types_.operands);
   rhs = element(rhs, rhs_, part.inner.begin, part.columns.begin, types_.operands);
   if (library_.onednn != nullptr) return multiply_by_onednn(lhs, rhs, part, out, out_stride);
-  multiply_by_blas(lhs, rhs, part, out, out_stride);
+  multiply_by_gemv(lhs, rhs, part, out, out_stride);
   return true;
 }
 
@@ -127,26 +106,28 @@ bool LibraryProduct::multiply_by_onednn(const std::byte* lhs, const std::byte* r
   return code != nullptr;
 }
 
-void LibraryProduct::multiply_by_blas(const std::byte* lhs, const std::byte* rhs, const ProductPart& part,
+void LibraryProduct::multiply_by_gemv(const std::byte* lhs, const std::byte* rhs, const ProductPart& part,
                                       std::byte* out, std::int64_t out_stride) const {
-  with_blas(*library_.blas, types_.out, [&](auto tag, auto gemm, auto gemv) {
-    using T = decltype(tag);
+  const auto with = [&]<class T>(BlasApi::Gemv<T> gemv) {
     const BlasMatrix<const T> left = blas_matrix<T>(lhs, lhs_);
     const BlasMatrix<const T> right = blas_matrix<T>(rhs, rhs_);
     T* to = reinterpret_cast<T*>(out);
     const BlasSize size{whole(part.rows.size()), whole(part.columns.size()), whole(part.inner.size())};
-    if (gemv != nullptr && has_one_column_) {
+    if (has_one_column_) {
       for (std::int64_t i = 0; i < part.rows.size(); ++i) to[i * out_stride] = T{};
       gemv(size, left, {right.data, right.transposed ? 1 : right.stride}, {to, whole(out_stride)});
-    } else if (gemv != nullptr && has_one_row_) {
+    } else {
       // The transposed product.
       std::fill_n(to, part.columns.size(), T{});
       gemv({size.columns, 1, size.inner}, {right.data, right.stride, !right.transposed},
            {left.data, left.transposed ? left.stride : 1}, {to, 1});
-    } else {
-      gemm(size, left, right, {to, whole(out_stride)});
     }
-  });
+  };
+  if (types_.out == Dtype::kF32) {
+    with.template operator()<float>(library_.blas->sgemv);
+  } else {
+    with.template operator()<double>(library_.blas->dgemv);
+  }
 }
 
 }  // namespace shoal::cpu

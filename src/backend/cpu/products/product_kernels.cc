@@ -73,6 +73,12 @@ struct Rows {
   std::int64_t at = 0;
 };
 
+/// Sums lie far apart and are wanted only after the loop over what is summed, which hides how long they take to come.
+template <std::size_t kRows, class T>
+HWY_INLINE void prefetch_rows(const T* out, std::int64_t stride) {
+  for (std::size_t i = 0; i < kRows; ++i) __builtin_prefetch(out + static_cast<std::int64_t>(i) * stride, 1);
+}
+
 /// Panels of two vectors: the sums of kRows rows stay in registers.
 template <class T, class Step>
 struct VectorKernel {
@@ -83,7 +89,10 @@ struct VectorKernel {
   static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
+    const auto row = [&](std::size_t i) { return out + static_cast<std::int64_t>(i) * stride; };
+    prefetch_rows<kRows>(out, stride);
     hn::Vec<D> sums[kRows][2];
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = hn::Zero(d);
     Rows<T, kRows, kPacked> lhs(panels);
     const T* HWY_RESTRICT rhs = panels.rhs;
@@ -91,6 +100,7 @@ struct VectorKernel {
     for (std::int64_t k = 0; k < panels.inner; ++k) {
       const auto y0 = hn::LoadU(d, rhs);
       const auto y1 = hn::LoadU(d, rhs + lanes);
+#pragma GCC unroll 8
       for (std::size_t i = 0; i < kRows; ++i) {
         const auto x = hn::Set(d, lhs[i]);
         sums[i][0] = Step::apply(sums[i][0], x, y0);
@@ -100,27 +110,80 @@ struct VectorKernel {
       rhs += panels.rhs_inner;
     }
     if (columns == panel_columns()) {
+#pragma GCC unroll 8
       for (std::size_t i = 0; i < kRows; ++i) {
-        T* row = out + static_cast<std::int64_t>(i) * stride;
         if (accumulate) {
-          sums[i][0] = Step::merge(hn::LoadU(d, row), sums[i][0]);
-          sums[i][1] = Step::merge(hn::LoadU(d, row + lanes), sums[i][1]);
+          sums[i][0] = Step::merge(hn::LoadU(d, row(i)), sums[i][0]);
+          sums[i][1] = Step::merge(hn::LoadU(d, row(i) + lanes), sums[i][1]);
         }
-        hn::StoreU(sums[i][0], d, row);
-        hn::StoreU(sums[i][1], d, row + lanes);
+        hn::StoreU(sums[i][0], d, row(i));
+        hn::StoreU(sums[i][1], d, row(i) + lanes);
       }
       return;
     }
-    HWY_ALIGN T row[2 * HWY_MAX_BYTES / sizeof(T)] = {};
+    HWY_ALIGN T part[2 * HWY_MAX_BYTES / sizeof(T)] = {};
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kRows; ++i) {
       if (accumulate) {
-        std::copy_n(out + static_cast<std::int64_t>(i) * stride, columns, row);
-        sums[i][0] = Step::merge(hn::Load(d, row), sums[i][0]);
-        sums[i][1] = Step::merge(hn::Load(d, row + lanes), sums[i][1]);
+        std::copy_n(row(i), columns, part);
+        sums[i][0] = Step::merge(hn::Load(d, part), sums[i][0]);
+        sums[i][1] = Step::merge(hn::Load(d, part + lanes), sums[i][1]);
       }
-      hn::Store(sums[i][0], d, row);
-      hn::Store(sums[i][1], d, row + lanes);
-      std::copy_n(row, columns, out + static_cast<std::int64_t>(i) * stride);
+      hn::Store(sums[i][0], d, part);
+      hn::Store(sums[i][1], d, part + lanes);
+      std::copy_n(part, columns, row(i));
+    }
+  }
+};
+
+/// Panels of one vector of real parts and one of imaginary ones.
+template <class R>
+struct ComplexKernel {
+  using T = std::complex<R>;
+  using D = hn::ScalableTag<R>;
+  static std::int64_t panel_columns() { return static_cast<std::int64_t>(hn::Lanes(D())); }
+
+  template <std::size_t kRows, bool kPacked>
+  static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
+    const D d;
+    const auto row = [&](std::size_t i) { return reinterpret_cast<R*>(out + static_cast<std::int64_t>(i) * stride); };
+    prefetch_rows<kRows>(out, stride);
+    hn::Vec<D> real[kRows];
+    hn::Vec<D> imaginary[kRows];
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kRows; ++i) real[i] = imaginary[i] = hn::Zero(d);
+    Rows<T, kRows, kPacked> lhs(panels);
+    const R* HWY_RESTRICT rhs = reinterpret_cast<const R*>(panels.rhs);
+    const std::int64_t columns = panels.columns;
+    for (std::int64_t k = 0; k < panels.inner; ++k) {
+      hn::Vec<D> y_real;
+      hn::Vec<D> y_imaginary;
+      hn::LoadInterleaved2(d, rhs, y_real, y_imaginary);
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < kRows; ++i) {
+        const auto x_real = hn::Set(d, lhs[i].real());
+        const auto x_imaginary = hn::Set(d, lhs[i].imag());
+        real[i] = hn::NegMulAdd(x_imaginary, y_imaginary, hn::MulAdd(x_real, y_real, real[i]));
+        imaginary[i] = hn::MulAdd(x_imaginary, y_real, hn::MulAdd(x_real, y_imaginary, imaginary[i]));
+      }
+      lhs.move_on();
+      rhs += 2 * panels.rhs_inner;
+    }
+    HWY_ALIGN T part[HWY_MAX_BYTES / sizeof(R)] = {};
+    R* const parts = reinterpret_cast<R*>(part);
+    const bool is_whole = columns == panel_columns();
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kRows; ++i) {
+      if (accumulate) {
+        hn::Vec<D> before_real;
+        hn::Vec<D> before_imaginary;
+        if (!is_whole) std::copy_n(row(i), 2 * columns, parts);
+        hn::LoadInterleaved2(d, is_whole ? row(i) : parts, before_real, before_imaginary);
+        real[i] = hn::Add(before_real, real[i]);
+        imaginary[i] = hn::Add(before_imaginary, imaginary[i]);
+      }
+      hn::StoreInterleaved2(real[i], imaginary[i], d, is_whole ? row(i) : parts);
+      if (!is_whole) std::copy_n(parts, 2 * columns, row(i));
     }
   }
 };
@@ -132,12 +195,6 @@ struct PlainKernel {
   static std::int64_t panel_columns() { return kColumns; }
 
   static HWY_INLINE void add_product(std::uint64_t& sum, std::uint64_t x, std::uint64_t y) { sum += x * y; }
-  // Not operator*, which calls a function for the sake of infinities.
-  template <class R>
-  static HWY_INLINE void add_product(std::complex<R>& sum, std::complex<R> x, std::complex<R> y) {
-    sum = {sum.real() + (x.real() * y.real() - x.imag() * y.imag()),
-           sum.imag() + (x.real() * y.imag() + x.imag() * y.real())};
-  }
 
   template <std::size_t kRows, bool kPacked>
   static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
@@ -201,9 +258,9 @@ HWY_INLINE void with_kernel(Arithmetic arithmetic, F&& f) {
     case Arithmetic::kI64:
       return f(std::uint64_t{}, PlainKernel<std::uint64_t>());
     case Arithmetic::kC64:
-      return f(std::complex<float>{}, PlainKernel<std::complex<float>>());
+      return f(std::complex<float>{}, ComplexKernel<float>());
     case Arithmetic::kC128:
-      return f(std::complex<double>{}, PlainKernel<std::complex<double>>());
+      return f(std::complex<double>{}, ComplexKernel<double>());
   }
 }
 
@@ -211,6 +268,12 @@ std::int64_t columns_here(Arithmetic arithmetic) {
   std::int64_t columns = 0;
   with_kernel(arithmetic, [&](auto, auto kernel) { columns = kernel.panel_columns(); });
   return columns;
+}
+
+// 384 for vectors of 32 bytes, 256 for those of 64: both in 24 to 32 KiB.
+std::int64_t inner_here() {
+  const auto vector = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()) * sizeof(float));
+  return vector > 32 ? 256 : kMostInner;
 }
 
 void multiply_here(const PanelProduct& product) {
@@ -258,6 +321,8 @@ HWY_AFTER_NAMESPACE();
 namespace shoal::cpu {
 
 std::int64_t panel_columns(Arithmetic arithmetic) { return SHOAL_SIMD(columns_here)(arithmetic); }
+
+std::int64_t inner_of_block() { return SHOAL_SIMD(inner_here)(); }
 
 void multiply_panels(const PanelProduct& product) { SHOAL_SIMD(multiply_here)(product); }
 

@@ -45,6 +45,11 @@ auto with_arithmetic_type(Arithmetic arithmetic, F&& f) {
 inline constexpr std::int64_t kPanelRows = 6;
 /// A panel of the right operand is this many columns on this machine; packed, it is stored row by row.
 std::int64_t panel_columns(Arithmetic arithmetic);
+/// The most inner indices of a block of any machine, and of this one. A panel of the right operand then takes up to two
+/// thirds of the first level of the cache, so that panels of the left one pass by it. Sums are cut at multiples of
+/// this.
+inline constexpr std::int64_t kMostInner = 384;
+std::int64_t inner_of_block();
 
 /// Where the elements of a block lie, by their distances in elements. The lines of a left block are rows; those of a
 /// right one are columns, and lie side by side.
@@ -53,8 +58,11 @@ struct PanelLayout {
   std::int64_t inner;  ///< From an index of the inner dimension to the next.
   std::int64_t panel;  ///< From a panel to the next.
 
-  /// That of packed panels, the last of which is filled up.
-  static PanelLayout packed(std::int64_t lines, std::int64_t inner) { return {1, lines, lines * inner}; }
+  /// That of packed panels, the last of which is filled up. Between two of them is a gap of a line of the cache, or
+  /// they would lie in few sets of it, from which writing them by turns would drive them out again.
+  static PanelLayout packed(std::int64_t lines, std::int64_t inner, std::int64_t element_size) {
+    return {1, lines, lines * inner + 64 / element_size};
+  }
 };
 
 /// A block of the left operand, in panels of kPanelRows rows, times a block of the right operand, in panels of

@@ -15,20 +15,6 @@ namespace {
 CBLAS_TRANSPOSE transposition(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
 template <auto kFunction, class T>
-void real_gemm(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) {
-  kFunction(CblasRowMajor, transposition(lhs.transposed), transposition(rhs.transposed), size.rows, size.columns,
-            size.inner, T{1}, lhs.data, lhs.stride, rhs.data, rhs.stride, T{0}, out.data, out.stride);
-}
-
-template <auto kFunction, class T>
-void complex_gemm(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) {
-  const T one{1};
-  const T zero{0};
-  kFunction(CblasRowMajor, transposition(lhs.transposed), transposition(rhs.transposed), size.rows, size.columns,
-            size.inner, &one, lhs.data, lhs.stride, rhs.data, rhs.stride, &zero, out.data, out.stride);
-}
-
-template <auto kFunction, class T>
 void gemv(BlasSize size, BlasMatrix<const T> matrix, BlasVector<const T> vector, BlasVector<T> out) {
   // BLAS speaks of the matrix before it is transposed.
   const std::int32_t rows = matrix.transposed ? size.inner : size.rows;
@@ -40,13 +26,7 @@ void gemv(BlasSize size, BlasMatrix<const T> matrix, BlasVector<const T> vector,
 }  // namespace
 
 SHOAL_PLUGIN(blas, BlasApi) {
-  using C64 = std::complex<float>;
-  using C128 = std::complex<double>;
   static const BlasApi api{
-      .sgemm = real_gemm<cblas_sgemm, float>,
-      .dgemm = real_gemm<cblas_dgemm, double>,
-      .cgemm = complex_gemm<cblas_cgemm, C64>,
-      .zgemm = complex_gemm<cblas_zgemm, C128>,
       .sgemv = gemv<cblas_sgemv, float>,
       .dgemv = gemv<cblas_dgemv, double>,
       .slapack = slapack(),

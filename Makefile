@@ -3,6 +3,7 @@
 #   make tour     build and run the tutorial, the tours of pmap and of transformations, and the examples of many processes
 #   make test     build everything and run the tests
 #   make python   build the Python package and install it into build/python/venv, where `make test` tries it
+#   make reference  write the reference, a page for each function, to build/reference
 #   make install  build the library and the tool, and install them to PREFIX, /usr/local by default
 #   make bench    build and run the benchmarks, and compare with others, which are kept in PEERS
 #   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
@@ -15,7 +16,7 @@ PREFIX ?= /usr/local
 PEERS ?= /tmp/shoal_peers
 process_examples = device_grid multi_process data_parallel heat solve
 
-.PHONY: tour test python install bench lint format setup configure
+.PHONY: tour test python reference install bench lint format setup configure
 .DEFAULT_GOAL := test
 
 setup:
@@ -44,6 +45,9 @@ test: configure
 
 python: setup
 	@tools/python.sh
+
+reference: python
+	@build/python/venv/bin/python tools/reference.py --pages build/reference
 
 install: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target shoal shoal_tool

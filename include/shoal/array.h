@@ -49,6 +49,7 @@ struct ShapeDtypeStruct {
 };
 
 /// "ShapeDtypeStruct(shape=(8, 4), dtype=float32)"
+/// @param type The type.
 std::string to_string(const ShapeDtypeStruct& type);
 std::ostream& operator<<(std::ostream& out, const ShapeDtypeStruct& type);
 
@@ -85,6 +86,9 @@ struct Range {
   std::int64_t step = 1;
 };
 /// As in Python: range(1, 3), range(none, -1), range(none, none, 2). A negative step goes from `start` down to `stop`.
+/// @param start The first position.
+/// @param stop The position before which it ends.
+/// @param step The distance of positions.
 inline Range range(Bound start = none, Bound stop = none, std::int64_t step = 1) { return {start, stop, step}; }
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis{};
@@ -288,6 +292,7 @@ struct Shard {
 };
 
 /// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0. 1.])"
+/// @param shard The shard.
 std::string to_string(const Shard& shard);
 std::ostream& operator<<(std::ostream& out, const Shard& shard);
 
@@ -351,7 +356,7 @@ enum class IndexMode : std::uint8_t {
 };
 
 struct GetOptions {
-  IndexMode mode = IndexMode::kClip;
+  IndexMode mode = IndexMode::kClip;  ///< What becomes of positions outside.
   /// For kFill. Default: NaN, the least signed or greatest unsigned integer, true.
   std::optional<Operand> fill_value = {};
   /// The sharding of the part along Explicit axes, where positions address a dimension that these split.
@@ -360,7 +365,7 @@ struct GetOptions {
 };
 
 struct UpdateOptions {
-  IndexMode mode = IndexMode::kDrop;
+  IndexMode mode = IndexMode::kDrop;  ///< What becomes of positions outside.
   /// The sharding of the result along Explicit axes, where that of the positions or values leaves it open.
   OutSharding out_sharding = {};
   bool wrap_negative_indices = true;  ///< As in GetOptions.
@@ -399,10 +404,18 @@ class IndexUpdate {
 
 // ---- Text.
 
-std::string str(const Array& array);   ///< As NumPy's str(): "[0. 1.]". Tracers print their type.
-std::string repr(const Array& array);  ///< As JAX's repr(): "Array([0., 1.], dtype=float32)".
+/// As NumPy's str(): "[0. 1.]". Tracers print their type.
+/// @param array The array.
+std::string str(const Array& array);
+/// As JAX's repr(): "Array([0., 1.], dtype=float32)".
+/// @param array The array.
+std::string repr(const Array& array);
 std::ostream& operator<<(std::ostream& out, const Array& array);  ///< Writes str().
 /// The type as users see it: "float32[4,8]"; inside shard_map "int32[4]{V:x}".
+/// @param array The array.
+/// @example type_of(ones({2, 3}))
+/// @python jax.typeof(jnp.ones((2, 3)))
+///   float32[2,3]
 std::string type_of(const Array& array);
 
 // ---- Placement.
@@ -414,6 +427,10 @@ struct DevicePutOptions {
 
 /// The array moved to a sharding or device, and committed to it. Under jit the move becomes part of the program, and
 /// options are ignored. Throws InvalidArgument or IndivisibleError if the sharding cannot hold the array.
+/// @param x An array or a number.
+/// @param sharding Where the result lies.
+/// @param device The same for one device.
+/// @return An array with the elements of x.
 Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOptions& options = {});
 Array device_put(const Operand& x, const Device& device, const DevicePutOptions& options = {});
 Array device_put(const Operand& x);  ///< To the default device, uncommitted.

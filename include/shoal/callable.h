@@ -29,6 +29,8 @@ namespace shoal {
 
 /// A static argument: a value that is known when the function is traced. The function is traced again for each value.
 /// Its type needs operator== and a hash: std::hash, a member hash(), or elements that have one (vectors, sets).
+/// @param value The value.
+/// @param text A text.
 template <class T>
 StaticArg<T> static_arg(T value) {
   return {std::move(value)};

@@ -1,5 +1,8 @@
 // Functions of the user's program that a traced function calls for their results while it runs: pure_callback and
 // io_callback.
+//
+// @param f The function of the host, of arrays.
+// @param results The types of what it returns.
 #pragma once
 
 #include <functional>

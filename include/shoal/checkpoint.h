@@ -5,6 +5,12 @@
 // needs. Of a checkpoint it keeps the arguments, and what a policy says of the values inside; others are computed
 // again, in one region with the backward pass. Policies go for the insides of jitted functions, loops, branches and
 // manual regions, too: of loops, stacks are kept. What is in several checkpoints is kept where all of them say so.
+//
+// @param f The function.
+// @param args Its arguments.
+// @param names The names, as of checkpoint_name.
+//
+// @param offload_dst The memory in which it waits.
 #pragma once
 
 #include <any>
@@ -81,25 +87,30 @@ CheckpointPolicy dots_saveable();
 /// Those of dot_general without batch dimensions.
 CheckpointPolicy dots_with_no_batch_dims_saveable();
 /// What these operations give, as "tanh".
+/// @param ops Names of operations.
 CheckpointPolicy save_results_of(const std::vector<std::string>& ops);
 
 /// What saves most work, as far as it takes no more than `bytes` together: those values for which least has to be
 /// computed again, in bytes that could be moved in that time. Bytes are those of whole arrays, inside shard_map of a
 /// shard, and of a loop those of the stacks; arguments do not count. Throws InvalidArgument for a negative number.
+/// @param bytes The number of bytes.
 CheckpointPolicy budget(std::int64_t bytes, SourceLocation where = SourceLocation::current());
 
+/// What has one of these names.
 CheckpointPolicy save_only_these_names(const std::vector<std::string>& names);
 /// What has a name that is none of these.
 CheckpointPolicy save_any_names_but_these(const std::vector<std::string>& names);
 /// All but what has one of these names.
 CheckpointPolicy save_anything_except_these_names(const std::vector<std::string>& names);
 /// What either policy keeps. Throws InvalidArgument if one of them keeps something in another memory, or is a function.
+/// @param one A policy.
+/// @param other Another one.
 CheckpointPolicy save_from_both_policies(const CheckpointPolicy& one, const CheckpointPolicy& other,
                                          SourceLocation where = SourceLocation::current());
 
 struct SaveAndOffload {
-  std::vector<std::string> names_which_can_be_saved = {};
-  std::vector<std::string> names_which_can_be_offloaded = {};
+  std::vector<std::string> names_which_can_be_saved = {};      ///< What is kept where it is.
+  std::vector<std::string> names_which_can_be_offloaded = {};  ///< What is kept in the other memory.
   MemoryKind offload_dst = kPinnedHostMemory;
 };
 /// What has one of these names, where it is or in another memory, from which it comes when it is used. Throws
@@ -112,10 +123,13 @@ CheckpointPolicy offload_dot_with_no_batch_dims(MemoryKind offload_dst = kPinned
 }  // namespace checkpoint_policies
 
 /// x, with a name for the policies of checkpoints. It names the value itself: who else uses that uses what is kept.
+/// @param x An array or a number.
+/// @param name The name.
+/// @return An array with the elements of x.
 Array checkpoint_name(const Operand& x, const std::string& name);
 
 struct CheckpointOptions {
-  CheckpointPolicy policy = {};
+  CheckpointPolicy policy = {};  ///< What is kept; default: the arguments alone.
 };
 
 /// Something that a derivative keeps.
@@ -130,6 +144,7 @@ struct SavedResidual {
 };
 
 /// "f32[4,3] named 'h' from model.cc:17"
+/// @param residual What is kept.
 std::string to_string(const SavedResidual& residual);
 std::ostream& operator<<(std::ostream& out, const SavedResidual& residual);
 /// A line for each.
@@ -147,6 +162,7 @@ std::vector<SavedResidual> call_saved_residuals(const CallArguments& arguments, 
 
 /// f, of which a derivative keeps the arguments and what the policy says, and computes what else it needs again.
 /// Otherwise it is f in jit.
+/// @return A function like f.
 template <class F>
 auto checkpoint(F f, CheckpointOptions options = {}, SourceLocation where = SourceLocation::current()) {
   return [f = std::move(f), options = std::move(options), where](const auto&... args) {

@@ -14,6 +14,13 @@
 // only once all processes have written and synced everything, so that a folder with such a name is complete. In a job
 // of several processes all of them call these functions in the same order, and the folder is one that all see. Arrays
 // on devices of one process alone are assumed to be the same in all processes.
+//
+// @param directory The directory of the checkpoints.
+// @param step The number of the step; the last one if none is given.
+// @param tree A tree of arrays.
+// @param like A tree of arrays or of types, like the one that was saved: how arrays shall lie.
+// @param file The file.
+// @param path The file.
 #pragma once
 
 #include <chrono>
@@ -219,6 +226,8 @@ void export_safetensors(const std::filesystem::path& directory, const std::files
                         const ExportOptions& options = {}, SourceLocation where = SourceLocation::current());
 
 /// Writes arrays of this process to a safetensors file, under the keys of the map.
+/// @param arrays The arrays, by their names.
+/// @param metadata Texts that are written, too, by their names.
 void save_safetensors(const std::filesystem::path& file, const std::map<std::string, Array>& arrays,
                       const std::map<std::string, std::string>& metadata = {},
                       SourceLocation where = SourceLocation::current());

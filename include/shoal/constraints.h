@@ -1,4 +1,9 @@
 // Constraints on the shardings of values in a program, for whole trees and for values that belong together.
+//
+// @param tree A tree of arrays.
+// @param shardings One sharding for all, or a prefix of the tree.
+// @param x A tree of arrays.
+// @param y A tree like it.
 #pragma once
 
 #include <concepts>

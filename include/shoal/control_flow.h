@@ -45,8 +45,8 @@ struct MapOptions {
 };
 
 struct AssociativeScanOptions {
-  bool reverse = false;
-  std::int64_t axis = 0;
+  bool reverse = false;   ///< Whether to begin at the end of the dimension.
+  std::int64_t axis = 0;  ///< The dimension, from the end if negative.
 };
 
 }  // namespace shoal::lax
@@ -89,6 +89,10 @@ namespace shoal::lax {
 /// stack of the ys. xs is a tree of arrays with equal first extents; std::tuple<>() for none. Throws TypeMismatch if
 /// the carry changes its structure or the type of an array, and InvalidArgument if extents differ or
 /// the number of trips is not known. An array of init that is weakly typed takes the type that body gives it.
+/// @param body The function (carry, x) of which each trip is a call.
+/// @param init The first carry: a tree of arrays.
+/// @param xs A tree of arrays, one slice for each trip.
+/// @return A pair of the last carry and the ys, stacked along a new first dimension.
 template <class F, class Carry, class Xs>
 auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = {},
           SourceLocation where = SourceLocation::current()) {
@@ -107,6 +111,10 @@ auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = 
 /// r is the least number with (c + r)! / (c! r!) >= n, or a little more: states are kept where they divide the trips as
 /// Griewank and Walther, "Algorithm 799: revolve", 2000, do, but those of the first pass, which does not know n, at
 /// equal distances.
+/// @param condition The function of the value that says whether to go on.
+/// @param body The function from value to value.
+/// @param init The first value: a tree of arrays.
+/// @return The first value for which the condition is false.
 template <class C, class F, class T>
 auto while_loop(C condition, F body, const T& init, const WhileOptions& options = {},
                 SourceLocation where = SourceLocation::current()) {
@@ -122,6 +130,11 @@ auto while_loop(C condition, F body, const T& init, const WhileOptions& options 
 
 /// body(i, value) for i from lower to upper - 1, each on the value that the one before returned. Bounds are integer
 /// scalars; where both are numbers the loop is a scan.
+/// @param lower The first number of a trip.
+/// @param upper The number before which trips end.
+/// @param body The function (i, value) of which each trip is a call.
+/// @param init The first value: a tree of arrays.
+/// @return The value after the last trip; init if there is none.
 template <class F, class T>
 auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init, const ForiOptions& options = {},
                SourceLocation where = SourceLocation::current()) {
@@ -136,6 +149,11 @@ auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init
 
 /// on_true(operands…) if the scalar `predicate` is true (a number: not zero), else on_false(operands…). Only that one
 /// runs. Both return the same structure and types; throws TypeMismatch otherwise.
+/// @param predicate A bool scalar, or a number.
+/// @param on_true The function that is called where it is true.
+/// @param on_false The function that is called otherwise.
+/// @param operands What either is called with: trees of arrays.
+/// @return What the function returned.
 template <class F, class G, class... Args>
 auto cond(const Operand& predicate, F on_true, G on_false, const Args&... operands) {
   const std::tuple<detail::ArgumentOf<Args>...> arguments(detail::keep(operands)...);
@@ -149,6 +167,10 @@ auto cond(const Operand& predicate, F on_true, G on_false, const Args&... operan
 }
 
 /// branches[index](operands…); an index out of bounds takes the nearest. As cond.
+/// @param index An integer scalar.
+/// @param branches The functions.
+/// @param operands What the one that is chosen is called with: trees of arrays.
+/// @return What the function returned.
 template <class R, class... P, class... Args>
 R switch_(const Operand& index, const std::vector<std::function<R(P...)>>& branches, const Args&... operands) {
   const std::tuple<detail::ArgumentOf<Args>...> arguments(detail::keep(operands)...);
@@ -160,6 +182,9 @@ R switch_(const Operand& index, const std::vector<std::function<R(P...)>>& branc
 }
 
 /// The stack of function(x) for the slices x of xs along their first dimension, one after the other.
+/// @param function A function of a slice.
+/// @param xs A tree of arrays with equal first extents.
+/// @return The results, stacked along a new first dimension.
 template <class F, class Xs>
 auto map(F function, const Xs& xs, const MapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   const std::tuple<detail::ArgumentOf<Xs>> arguments(detail::keep(xs));
@@ -172,6 +197,7 @@ auto map(F function, const Xs& xs, const MapOptions& options = {}, SourceLocatio
 
 /// The arrays of a tree as they are, where nothing that is computed of the results is merged with, or moved to, what is
 /// computed before.
+/// @param operands A tree of arrays.
 template <class T>
 T optimization_barrier(T operands, SourceLocation where = SourceLocation::current()) {
   tree::assign(operands, detail::call_barrier(tree::flatten(operands), where));
@@ -181,6 +207,9 @@ T optimization_barrier(T operands, SourceLocation where = SourceLocation::curren
 /// For each position along a dimension the elements up to it combined by an associative function of two trees, which
 /// gets slices of many positions at once and computes each by itself.
 /// The odd-even scheme of Blelloch, "Prefix sums and their applications", 1990.
+/// @param combine The function of two trees like `elements`.
+/// @param elements A tree of arrays with equal extents along the dimension.
+/// @return A tree like `elements`.
 template <class F, class T>
 T associative_scan(F combine, const T& elements, const AssociativeScanOptions& options = {},
                    SourceLocation where = SourceLocation::current()) {

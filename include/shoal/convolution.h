@@ -1,5 +1,13 @@
 // Convolutions. Batches, features and dimensions along which the window is one element wide stay split as they are;
 // sums over split features become a reduction; dimensions along which the window moves are made whole.
+//
+// @param lhs The array.
+// @param rhs The window.
+// @param window_strides How far the window moves, for each dimension.
+// @param padding "VALID", "SAME", "SAME_LOWER", or the number of elements before and after each dimension.
+// @param lhs_dilation One more than the number of zeros between the elements of lhs.
+// @param rhs_dilation One more than the number of zeros between the elements of rhs.
+// @param preferred_element_type The dtype in which products are added, and that of the result.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +65,9 @@ struct ConvOptions {
 /// dimension numbers that do not fit, and TypeMismatch for dtypes that do not.
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
                            const WindowPadding& padding, const ConvOptions& options = {});
+/// conv_general_dilated without dilations, with the default dimension numbers.
 Array conv(const Operand& lhs, const Operand& rhs, const Dims& window_strides, const WindowPadding& padding);
+/// conv_general_dilated with the default dimension numbers.
 Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
                                 const WindowPadding& padding, const Dims& lhs_dilation, const Dims& rhs_dilation);
 
@@ -71,6 +81,7 @@ struct ConvTransposeOptions {
 /// A convolution of lhs with strides - 1 zeros between its elements. "SAME" makes the result `strides` times as large;
 /// "VALID" so large that a convolution by these strides would give the extents of lhs again. Pairs are the padding of
 /// lhs with these zeros.
+/// @param strides How much greater the result is, for each dimension.
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides, const WindowPadding& padding,
                      const ConvTransposeOptions& options = {});
 
@@ -79,8 +90,18 @@ Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides
 /// The convolution of two vectors, as floats at least. Modes are "full"; "same": as many elements as the longer vector;
 /// "valid": only where the shorter one lies inside the longer. Throws InvalidArgument for other ranks and modes, and
 /// for vectors without elements.
+/// @param a A vector.
+/// @param v Another one.
+/// @param mode "full", "same" or "valid".
+/// @return A vector.
+/// @example convolve(array({1.0f, 2.0f}), array({1.0f, 10.0f}))
+///   [ 1. 12. 20.]
 Array convolve(const Operand& a, const Operand& v, const std::string& mode = "full");
 /// The sums of products of a with the conjugate of v, which moves along it.
+/// @param a A vector.
+/// @param v Another one.
+/// @param mode "full", "same" or "valid".
+/// @return A vector.
 Array correlate(const Operand& a, const Operand& v, const std::string& mode = "valid");
 
 }  // namespace shoal

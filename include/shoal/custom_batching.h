@@ -1,4 +1,7 @@
 // Functions of which the user says what they are in all places at once: custom_vmap, sequential_vmap.
+//
+// @param f The function, of trees of arrays.
+// @param rule The function that maps it.
 #pragma once
 
 #include <any>

@@ -4,6 +4,9 @@
 // Derivatives call the rules, and never differentiate the function. A rule is called when a derivative reaches the
 // function: once for each call of it, with values where these are known, or with tracers inside jit, loops and regions.
 // What a rule computes can be differentiated again; it may call its own function.
+//
+// @param f The function, of trees of arrays.
+// @param args Arguments of f.
 #pragma once
 
 #include <any>
@@ -116,6 +119,7 @@ auto with_rule(F f, RuleFor rule_for, Call call, SourceLocation where) {
 /// f, whose derivative is what `rule` says: rule(primals, tangents) gets two tuples like the arguments, and returns a
 /// pair of what f returns and its tangent, which must be linear in the tangents. Throws TypeMismatch or ShapeMismatch
 /// if the tangent is not of the type of the result.
+/// @param rule The derivative.
 template <class F, class Rule>
 auto custom_jvp(F f, Rule rule, SourceLocation where = SourceLocation::current()) {
   const auto rule_for = [rule = std::make_shared<Rule>(std::move(rule))](auto types, const auto& kept,
@@ -134,6 +138,8 @@ auto custom_jvp(F f, Rule rule, SourceLocation where = SourceLocation::current()
 /// f, whose derivative in reverse the others give: forward(arguments…) returns a pair of what f returns and of anything
 /// that backward needs; backward(these, cotangent) the tuple of the cotangents of the arguments, or the one
 /// of the only argument. Such a function has no derivative forward: jvp and linearized maps throw TypeMismatch.
+/// @param forward The function that is called where a derivative is wanted.
+/// @param backward The derivative in reverse.
 template <class F, class Forward, class Backward>
 auto custom_vjp(F f, Forward forward, Backward backward, SourceLocation where = SourceLocation::current()) {
   const auto rule_for = [forward = std::make_shared<Forward>(std::move(forward)),
@@ -202,6 +208,10 @@ auto closure_convert(F f, const Args&... args) {
 /// function(others, linear), which is linear in its second argument, with a transpose of the user's: transposed(others,
 /// cotangent) gives the cotangent of `linear`. Arguments are trees of arrays. Throws TypeMismatch or ShapeMismatch if
 /// that is not of the type of `linear`.
+/// @param function The function.
+/// @param transposed Its transpose.
+/// @param others What it need not be linear in.
+/// @param linear What it is linear in.
 template <class F, class T, class Others, class Linear>
 auto linear_call(F function, T transposed, const Others& others, const Linear& linear,
                  SourceLocation where = SourceLocation::current()) {

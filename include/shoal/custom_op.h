@@ -39,7 +39,7 @@ using ResultTypes = std::function<std::vector<ShapeDtypeStruct>(const std::vecto
 
 struct CustomOpOptions {
   std::string name;  ///< In messages and in the text of graphs.
-  std::string rule;
+  std::string rule;  ///< How dimensions of operands and results belong together, which says how both may be split.
   /// Of a custom_op it may be left out: its results are then those of its function.
   ResultTypes results = {};
 };
@@ -98,6 +98,7 @@ class CustomOp : public detail::Callable<CustomOp<F>, detail::ParametersOf<F>> {
 /// the rule, for `f` that uses other arrays or says how values lie, and TypeMismatch if `f` gives other types than
 /// `results` says, or, on shards, than follow from the rule. Results that are reduced cannot be f16 or bf16, as partial
 /// sums would be rounded.
+/// @param f The function of the shards.
 template <class F>
 CustomOp<F> custom_op(CustomOpOptions options, F f, SourceLocation where = SourceLocation::current()) {
   return CustomOp<F>(std::move(f), std::move(options), where);
@@ -143,6 +144,7 @@ class CustomKernel {
 /// An op that calls `kernel` on the shards of its operands, split as the rule says. `results` gives the types of whole
 /// results. What the kernel throws is thrown where a result is read. Throws as custom_op, and InvalidArgument if
 /// `results` is left out.
+/// @param kernel What computes a shard.
 CustomKernel custom_kernel(CustomOpOptions options, KernelFunction kernel,
                            SourceLocation where = SourceLocation::current());
 

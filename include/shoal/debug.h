@@ -1,4 +1,18 @@
 // Looking at arrays, and at values while a program runs.
+//
+// @param x The array.
+// @param array The array.
+// @param shape The extents of an array.
+// @param sharding How it lies.
+// @param nans Whether NaN is looked for.
+// @param infinities Whether infinities are looked for.
+// @param check Whether keys that are used twice are looked for.
+// @param operands What is passed on, once its values are there.
+// @param format The text, with {} for each operand.
+//
+// @param f The function that is called.
+// @param name The name by which the text has it.
+// @param value The array.
 #pragma once
 
 #include <concepts>
@@ -57,6 +71,7 @@ std::string sharding_html(const Array& array, SourceLocation where = SourceLocat
 
 /// Calls `f` with the sharding of x: under jit when the program is compiled, with what the compiler chose; inside
 /// shard_map with the sharding of a shard over the axes that are not manual; elsewhere immediately.
+/// @param f The function that is called with the sharding.
 void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&)> f);
 
 /// Calls `f` with the values of `operands`, as arrays on the default device, when the program gets to this line: under

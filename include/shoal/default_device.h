@@ -14,6 +14,7 @@ Device default_device();
 
 /// Sets the default device of this thread; nullopt means the first device of this process. Arrays that exist already
 /// stay where they are. Throws InvalidArgument for a device of another process.
+/// @param device The device; none: the first one of this process.
 void set_default_device(std::optional<Device> device, SourceLocation where = SourceLocation::current());
 
 /// Sets the default device until the end of a scope.

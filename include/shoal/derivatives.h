@@ -6,6 +6,9 @@
 // function does. Derivatives are functions of their arguments like any other, and can be differentiated again.
 //
 // Of complex numbers grad gives the conjugate of the direction of steepest ascent, as JAX does.
+//
+// @param f The function, of trees of arrays.
+// @param args Where: the arguments of f.
 #pragma once
 
 #include <algorithm>
@@ -301,6 +304,9 @@ auto hessian(F f, const GradOptions& options = {}, SourceLocation where = Source
 }
 
 /// f at the arguments `primals`, a tuple, and how that changes when these change by `tangents`, of the same types.
+/// @param primals Where: a tuple of the arguments.
+/// @param tangents How they change: a tuple of trees of the same types.
+/// @return A pair of what f returns, and how it changes.
 template <class F, class... P, class... T>
 auto jvp(F f, const std::tuple<P...>& primals, const std::tuple<T...>& tangents,
          SourceLocation where = SourceLocation::current()) {
@@ -423,6 +429,8 @@ SHOAL_OF_ARGUMENTS(linear_transpose)
 #undef SHOAL_OF_ARGUMENTS
 
 /// The array as a constant to derivatives: its tangent is zero.
+/// @param x An array or a number.
+/// @return An array with the elements of x.
 Array stop_gradient(const Operand& x);
 
 }  // namespace shoal

@@ -74,6 +74,7 @@ struct Device {
 };
 
 /// "CpuDevice(id=0)".
+/// @param device The device.
 std::string to_string(const Device& device);
 std::ostream& operator<<(std::ostream& out, const Device& device);
 std::ostream& operator<<(std::ostream& out, const std::vector<Device>& devices);  ///< "[CpuDevice(id=0), …]"
@@ -84,6 +85,7 @@ std::ostream& operator<<(std::ostream& out, const std::set<Device>& devices);   
 
 /// Sets the number of virtual CPU devices of this process. Throws InvalidState once devices have been used and
 /// InvalidArgument for a number below 1.
+/// @param count The number of devices.
 void set_num_cpu_devices(int count, std::source_location where = std::source_location::current());
 
 std::vector<Device> devices();        ///< All devices of the job, by id.

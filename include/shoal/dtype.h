@@ -1,5 +1,9 @@
 // Element types: bool, signed and unsigned integers, floats (f16, bf16, f32, f64), complex numbers, and keys of random
 // numbers, with which nothing is computed.
+//
+// @param dtype The dtype.
+// @param a The one dtype.
+// @param b The other one.
 #pragma once
 
 #include <bit>
@@ -69,6 +73,7 @@ std::string_view name_of(Dtype dtype);
 std::string_view short_name_of(Dtype dtype);
 
 /// Inverse of `name_of` and `short_name_of`. Throws InvalidArgument for any other text.
+/// @param name The name.
 Dtype parse_dtype(std::string_view name);
 
 bool is_integer(Dtype dtype);   ///< i8–i64 and u8–u64; not bool.

@@ -2,6 +2,10 @@
 // derives it from its operands. Axes are Explicit where the mesh says so (MeshOptions::axis_types); arrays that lie on
 // such a mesh carry them by themselves. Operands that do not agree are an error, ShardingTypeError; nothing is moved
 // unasked.
+//
+// @param f The function, of trees of arrays.
+// @param x The array.
+// @param sharding How the result lies.
 #pragma once
 
 #include <string>

@@ -102,6 +102,8 @@ class Exported : public detail::Callable<Exported<R, P>, P> {
 /// f, traced for arguments like these; types can stand for arrays: see ShapeDtypeStruct. Of `options` only the name and
 /// the shardings are used. Throws Unsupported if f calls functions of this process while it runs: callbacks, and ops of
 /// users with kernels of their own.
+/// @param f The function.
+/// @param args What it will be called with: arrays, or types.
 template <class F, class... Args>
 auto export_function(const F& f, const JitOptions& options, const Args&... args) {
   const SourceLocation where;
@@ -116,6 +118,7 @@ auto export_function(const F& f, const JitOptions& options, const Args&... args)
 /// The function that serialize() stored. `Function` is its type, as Array(Array, Params), in which static arguments are
 /// ignored. Throws InvalidArgument for bytes that are not such a function, that are damaged or cut off, or that another
 /// version of Shoal stored; TypeMismatch if the result type cannot hold the results.
+/// @param bytes What serialize gave.
 template <class Function>
 auto deserialize_exported(std::string_view bytes, SourceLocation where = SourceLocation::current()) {
   using R = typename detail::Signature<Function>::Result;

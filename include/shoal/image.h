@@ -1,5 +1,10 @@
 // Images in another size, as in jax.image. Dimensions that keep their extent stay where they are; those that are
 // resampled are made whole.
+//
+// @param image The image.
+// @param shape The extents of the result.
+// @param method What a new element is made of.
+// @return An array of these extents, of floats unless the nearest element is taken.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +28,8 @@ enum class ResizeMethod : std::uint8_t {
 
 /// "nearest", "linear", "bilinear", "trilinear", "triangle", "lanczos3", "lanczos5", "cubic", "bicubic", "tricubic",
 /// "cubic-pytorch", "bicubic-pytorch", "area". Throws InvalidArgument for others.
+/// The method of a name.
+/// @param name The name.
 ResizeMethod resize_method(std::string_view name, SourceLocation where = SourceLocation::current());
 
 struct ResizeOptions {
@@ -38,6 +45,9 @@ Array resize(const Operand& image, const Shape& shape, ResizeMethod method, cons
 /// The same where along dimension spatial_dims[i] what lies at x, counted in elements, comes to
 /// x scale[i] + translation[i], two vectors of as many elements; what comes from outside the image is 0. Throws
 /// InvalidArgument for kNearest, and for ranks and lengths that do not fit.
+/// @param spatial_dims The dimensions in which something changes.
+/// @param scale How much greater it gets, along each of them.
+/// @param translation How far it moves, along each of them.
 Array scale_and_translate(const Operand& image, const Shape& shape, const Dims& spatial_dims, const Operand& scale,
                           const Operand& translation, ResizeMethod method, const ResizeOptions& options = {});
 

@@ -3,6 +3,14 @@
 //
 // The functions that the user gives are traced, once for a call and once where they are transposed. They may use arrays
 // from outside, which derivatives are taken by as if they were arguments.
+//
+// @param f The function whose root is wanted.
+// @param initial_guess A tree of arrays, near which the root is looked for.
+// @param solve The function that finds the solution.
+// @param tangent_solve The function that solves a linear equation.
+// @param matvec The linear function.
+// @param b The right side: a tree of arrays.
+// @param transpose_solve The function that solves the equation of the transpose.
 #pragma once
 
 #include <any>

@@ -3,6 +3,16 @@
 //
 // A shape is that of the weights of a layer. They are made of a key as those of random.h, and throw as these do; dtype
 // is of floats or complex numbers.
+//
+// @param key A key of random numbers.
+// @param shape The shape of the weights.
+// @param dtype Their dtype.
+// @param scale By what the numbers are multiplied.
+// @param stddev The deviation: by what numbers of variance 1 are multiplied.
+// @param lower The least number, before that.
+// @param upper The greatest number, before that.
+// @param column_axis The dimension of the columns, from the end if negative.
+// @return An array of this shape and dtype.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,9 @@ namespace shoal {
 using ShardingTree = Prefix<std::optional<Sharding>>;
 
 struct JitOptions {
+  /// How arguments lie; arrays that lie otherwise are moved if they are uncommitted, and refused if not.
   ShardingTree in_shardings = {};
-  ShardingTree out_shardings = {};
+  ShardingTree out_shardings = {};  ///< How results lie.
   /// Positions, from the end if negative, of arguments to donate. If a result has the type and placement of an array in
   /// them, the call deletes the array, and the result may take its memory. Other arrays are kept, with a warning.
   /// Ignored where the call is part of another traced function.
@@ -271,6 +272,8 @@ class Jit : public detail::CachedFunction<F, detail::JitCache> {
 /// f, compiled. It is traced once for each combination of argument trees, types, shardings and static arguments,
 /// partitioned over the devices of its arguments, and cached. f must depend on its arguments alone, and on arrays that
 /// it captures.
+/// @param f The function, of trees of arrays and of arguments that are no arrays, which are static.
+/// @return A function like f, whose calls from any thread share one cache.
 template <class F>
 Jit<F> jit(F f, const JitOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return Jit<F>(std::move(f), options, where);
@@ -285,6 +288,8 @@ void clear_caches();
 /// The result that f would return for arguments like these, with types instead of elements: arrays that can be asked
 /// for shape and dtype. Types can stand for arrays in the arguments: see ShapeDtypeStruct. f is traced, and nothing is
 /// computed.
+/// @param f The function.
+/// @param args What it would be called with.
 template <class F, class... Args>
 auto eval_shape(F f, const Args&... args) {
   const auto jitted = jit(std::move(f), {}, SourceLocation());

@@ -4,6 +4,10 @@
 //
 // The functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that are not matrices, or not
 // square where they must be. A matrix without a solution gives infinity and NaN, as a division by 0 does.
+//
+// @param x A matrix [n, n] or [m, n], with batches before.
+// @param a A matrix [n, n] or [m, n], with batches before.
+// @param b Right sides: a vector [m], or a matrix [m, k], with batches before.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +30,22 @@ namespace lax::linalg {
 /// The lower triangular l with l l^H = x, for positive definite Hermitian matrices; for others the lower triangle is
 /// NaN. Of a matrix that is not Hermitian, its Hermitian part is used or, if not `symmetrize_input`, its lower
 /// triangle.
+/// @param symmetrize_input Whether the Hermitian part of x is used, not its lower triangle.
+/// @return A matrix [n, n], with zeros above its diagonal.
 Array cholesky(const Operand& x, bool symmetrize_input = true);
 
 struct TriangularSolveOptions {
-  bool left_side = false;  ///< Solve op(a) x = b, not x op(a) = b.
-  bool lower = false;      ///< Which triangle of `a` is used.
-  bool transpose_a = false;
-  bool conjugate_a = false;
+  bool left_side = false;      ///< Solve op(a) x = b, not x op(a) = b.
+  bool lower = false;          ///< Which triangle of `a` is used.
+  bool transpose_a = false;    ///< Whether `a` is transposed.
+  bool conjugate_a = false;    ///< Whether `a` is conjugated.
   bool unit_diagonal = false;  ///< The diagonal of `a` counts as 1.
 };
 /// Solves triangular systems by substitution; op(a) is `a` transposed, conjugated, both or neither. `b` has the dtype
 /// and the batches of `a`, or is one vector for each batch. Throws InvalidArgument for extents that do not fit.
+/// @param a Triangular matrices [n, n]; the other triangle is not read.
+/// @param b Right sides, n × k, or k × n if the unknown is on the left.
+/// @return The unknown, of the shape of `b`.
 Array triangular_solve(const Operand& a, const Operand& b, const TriangularSolveOptions& options = {});
 
 /// Triangular factors, and how rows were exchanged, i32.
@@ -50,6 +59,7 @@ LuResult lu(const Operand& x);
 
 /// q and r with x = q r: the columns of q are orthonormal, and r is upper triangular with a real diagonal. By
 /// Householder reflections, with the signs of LAPACK. With full matrices q is square.
+/// @param full_matrices Whether q is square; otherwise it has as many columns as the lesser extent.
 std::pair<Array, Array> qr(const Operand& x, bool full_matrices = true);
 
 struct EighOptions {
@@ -66,12 +76,16 @@ std::pair<Array, Array> hessenberg(const Operand& x);
 /// The first n columns [..., m, n] of the product of k reflections I - t v v^H, k <= n <= m: v has a 1 on the diagonal
 /// of a [..., m, n], and below it the elements of `a`; `taus` [..., k] are the factors t. Takes what hessenberg and
 /// LAPACK's geqrf return. Throws InvalidArgument for extents or dtypes that do not fit.
+/// @param taus The factors of the reflections.
 Array householder_product(const Operand& a, const Operand& taus);
 struct OrmqrOptions {
   bool left = true;        ///< Q c; otherwise c Q.
   bool transpose = false;  ///< Use the adjoint of Q.
 };
 /// The product of a matrix c with the square Q whose reflections a [..., m, k] holds, from the left or from the right.
+/// @param taus The factors of the reflections.
+/// @param c The matrix to multiply.
+/// @return A matrix of the shape of c.
 Array ormqr(const Operand& a, const Operand& taus, const Operand& c, const OrmqrOptions& options = {});
 
 /// t and q, [..., n, n], with x = q t q^H and q unitary. For complex matrices t is upper triangular; for real ones a
@@ -80,8 +94,8 @@ Array ormqr(const Operand& a, const Operand& taus, const Operand& c, const Ormqr
 std::pair<Array, Array> schur(const Operand& x);
 
 struct EigOptions {
-  bool compute_left_eigenvectors = true;
-  bool compute_right_eigenvectors = true;
+  bool compute_left_eigenvectors = true;   ///< Whether the result has `vl`.
+  bool compute_right_eigenvectors = true;  ///< Whether the result has `vr`.
   /// Whether the vectors have a derivative, which is right if all eigenvalues differ and no vector has two greatest
   /// elements. Without it their derivative throws Unsupported, and eigenvalues have one if no vectors are computed.
   bool enable_eigvec_derivs = false;
@@ -115,7 +129,7 @@ class NormOrder {
 };
 
 struct NormOptions {
-  NormOrder ord = {};
+  NormOrder ord = {};     ///< Which norm: a number, "fro" or "nuc"; default: the root of the sum of squares.
   Axes axis = {};         ///< One dimension for norms of vectors, two for norms of matrices; default: all.
   bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
 };
@@ -126,6 +140,10 @@ struct NormOptions {
 /// column, infinity and -infinity of a row; 2, -2 and "nuc" the greatest, the least and the sum of the singular values.
 /// Without `ord` any number of dimensions may be given. Throws InvalidArgument for other orders and numbers of
 /// dimensions.
+/// @param x An array.
+/// @return An array without the dimensions that the norm is taken over.
+/// @example linalg::norm(array({3.0f, 4.0f}))
+///   5.0
 Array norm(const Operand& x, const NormOptions& options = {});
 
 // ---- Decompositions.
@@ -135,6 +153,10 @@ struct CholeskyOptions {
   bool symmetrize_input = true;  ///< The Hermitian part of the matrix is used; otherwise its lower triangle.
 };
 /// As lax::linalg::cholesky.
+/// @return A matrix [n, n].
+/// @example linalg::cholesky(array({{4.0f, 2.0f}, {2.0f, 5.0f}}))
+///   [[2. 0.]
+///    [1. 2.]]
 Array cholesky(const Operand& a, const CholeskyOptions& options = {});
 
 struct QRResult {
@@ -142,6 +164,7 @@ struct QRResult {
   Array R;
 };
 /// As lax::linalg::qr. `mode` is "reduced" or "complete"; throws InvalidArgument for others.
+/// @param mode "reduced": Q has as many columns as the lesser extent; "complete": Q is square.
 QRResult qr(const Operand& a, const std::string& mode = "reduced");
 
 struct EighResult {
@@ -154,11 +177,17 @@ struct UploOptions {
 };
 /// As lax::linalg::eigh, values first. Throws InvalidArgument for another UPLO.
 EighResult eigh(const Operand& a, const UploOptions& options = {});
+/// The eigenvalues of Hermitian matrices, ascending. Throws InvalidArgument for another UPLO.
+/// @return An array [..., n], real.
+/// @example linalg::eigvalsh(array({{2.0f, 0.0f}, {0.0f, 1.0f}}))
+///   [1. 2.]
 Array eigvalsh(const Operand& a, const UploOptions& options = {});
 
 /// The eigenvalues, complex, and right eigenvectors of square matrices, as lax::linalg::eig. Only eigvals has a
 /// derivative.
 EighResult eig(const Operand& a);
+/// The eigenvalues of square matrices, in the order of LAPACK. They have a derivative.
+/// @return An array [..., n], complex.
 Array eigvals(const Operand& a);
 
 struct SVDResult {
@@ -169,16 +198,29 @@ struct SVDResult {
 /// The singular value decomposition a = U diag(S) Vh. With full matrices U and Vh are square. Small matrices become
 /// bidiagonal by reflections, and diagonal by rotations with implicit shifts; larger ones are decomposed by LAPACK's
 /// gesdd, and large ones that are split as in gesvd (shoal/solvers.h). NaN for non-finite matrices.
+/// @param full_matrices Whether U and Vh are square; otherwise they have as many columns and rows as the lesser extent.
 SVDResult svd(const Operand& a, bool full_matrices = true);
+/// The singular values, descending.
+/// @return An array [..., min(m, n)], real.
 Array svdvals(const Operand& a);
 
 // ---- Systems of equations. Batches of matrices and right sides broadcast; a right side of one dimension is a vector.
 
 /// The x with a x = b, by Gaussian elimination. Throws InvalidArgument for extents that do not fit.
+/// @return The x, of the shape of b, batches broadcast.
+/// @example linalg::solve(array({{2.0f, 0.0f}, {0.0f, 4.0f}}), array({2.0f, 2.0f}))
+///   [1.  0.5]
 Array solve(const Operand& a, const Operand& b);
+/// The inverse of square matrices. Of a singular one it has infinity and NaN.
+/// @return An array of the shape of a.
+/// @example linalg::inv(array({{2.0f, 0.0f}, {0.0f, 4.0f}}))
+///   [[0.5  0.  ]
+///    [0.   0.25]]
 Array inv(const Operand& a);
 /// The pseudoinverse: singular values that are not greater than rtol times the greatest count as 0. By default rtol is
 /// 10 times the greater extent times the distance of 1 to the next number.
+/// @param rtol Below which part of the greatest singular value others count as 0.
+/// @return An array [..., n, m].
 Array pinv(const Operand& a, std::optional<double> rtol = {});
 
 struct LstsqResult {
@@ -190,6 +232,7 @@ struct LstsqResult {
 /// The shortest of the x for which a x is nearest to b, for a matrix and a vector or matrix. Singular values below
 /// rcond times the greatest count as 0; by default rcond is the greater extent times the distance of 1 to the next
 /// number.
+/// @param rcond Below which part of the greatest singular value others count as 0.
 LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcond = {});
 
 /// A Cholesky factor, and whether it is the lower one.
@@ -197,20 +240,28 @@ struct CholeskyFactor {
   Array factor;
   bool lower;
 };
+/// A Cholesky factor for cho_solve.
+/// @param lower Whether the lower factor is returned, not the upper one.
 CholeskyFactor cho_factor(const Operand& a, bool lower = false);
 /// The x with a x = b, for the matrix a that was factored.
+/// @param factored What cho_factor returned.
+/// @return The x, of the shape of b.
 Array cho_solve(const CholeskyFactor& factored, const Operand& b);
 /// lax::linalg::lu of square matrices.
 lax::linalg::LuResult lu_factor(const Operand& a);
 /// The x with a x = b, for the matrix a that was factored; with `trans` 1 of its transpose, with 2 of its adjoint.
+/// @param factored What lu_factor returned.
+/// @param trans Which system: 0, 1 or 2.
+/// @return The x, of the shape of b.
 Array lu_solve(const lax::linalg::LuResult& factored, const Operand& b, int trans = 0);
 
 struct SolveTriangularOptions {
-  bool lower = false;
-  int trans = 0;  ///< 1: solve for the transpose of `a`; 2: for its adjoint.
-  bool unit_diagonal = false;
+  bool lower = false;          ///< Which triangle of `a` is used.
+  int trans = 0;               ///< 1: solve for the transpose of `a`; 2: for its adjoint.
+  bool unit_diagonal = false;  ///< The diagonal of `a` counts as 1.
 };
 /// The x with a x = b for triangular matrices a.
+/// @return The x, of the shape of b.
 Array solve_triangular(const Operand& a, const Operand& b, const SolveTriangularOptions& options = {});
 
 // ---- Solvers of matrices that devices share, by their names in ScaLAPACK. However a matrix is split, its devices and
@@ -223,10 +274,10 @@ struct SolverOptions {
   std::int64_t T_A = 0;
   /// If set, operands are first moved to this mesh, sharded by `in_specs`: one for the matrix, and one for right sides.
   std::optional<Mesh> mesh = {};
-  std::vector<PartitionSpec> in_specs = {};
-  bool return_status = false;
-  bool return_logdet = false;
-  bool return_eigenvectors = true;
+  std::vector<PartitionSpec> in_specs = {};  ///< The specs over `mesh`.
+  bool return_status = false;                ///< Whether the status is wanted.
+  bool return_logdet = false;                ///< Whether the logarithm of the determinant is wanted.
+  bool return_eigenvectors = true;           ///< Whether eigenvectors are wanted.
 };
 
 struct PotrsResult {
@@ -261,26 +312,45 @@ SyevdResult syevd(const Operand& a, const SolverOptions& options = {});
 
 // ---- Numbers that belong to matrices.
 
+/// The determinant of square matrices.
+/// @return An array of the batches.
+/// @example linalg::det(array({{2.0f, 0.0f}, {0.0f, 4.0f}}))
+///   8.0
 Array det(const Operand& a);
 struct SlogdetResult {
   Array sign;       ///< For a complex determinant the number of length 1 in its direction; 0 if it is 0.
   Array logabsdet;  ///< The logarithm of its magnitude; -infinity if it is 0.
 };
+/// The determinant of square matrices, as its sign and the logarithm of its magnitude.
+/// @return Arrays of the batches.
 SlogdetResult slogdet(const Operand& a);
 /// The number of singular values that are greater than rtol, i32; by default rtol is the greatest of them times the
 /// greater extent times the distance of 1 to the next number. For a vector or scalar, whether it is not 0.
+/// @param rtol Up to which value singular values count as 0.
+/// @return An array of the batches, i32.
 Array matrix_rank(const Operand& a, std::optional<double> rtol = {});
 /// norm(a) norm(inv(a)), by default with the norm 2: the greatest singular value divided by the least. Infinity where
 /// that is undefined for a matrix without NaN. Throws InvalidArgument for matrices without elements.
+/// @param p Which norm, as of norm.
+/// @return An array of the batches, real.
 Array cond(const Operand& x, const NormOrder& p = {});
 
 // ---- Products.
 
 /// The n-th power of matrices a; if n is negative, of their inverses; the identity if n is 0.
+/// @param n The power.
+/// @return An array of the shape of a.
+/// @example linalg::matrix_power(array({{1.0f, 1.0f}, {0.0f, 1.0f}}), 3)
+///   [[1. 3.]
+///    [0. 1.]]
 Array matrix_power(const Operand& a, std::int64_t n);
 /// The product of all arrays in the order that takes fewest multiplications. The first and the last may be vectors.
+/// @param arrays Two matrices or more.
+/// @return A matrix; a vector or scalar if one or both ends are vectors.
 Array multi_dot(const Operands& arrays);
 /// The last two dimensions exchanged.
+/// @param x An array of at least two dimensions.
+/// @return An array [..., n, m].
 Array matrix_transpose(const Operand& x);
 
 }  // namespace linalg

@@ -1,4 +1,7 @@
 // Arrays made of parts and taken apart, and whole trees of arrays moved at once.
+//
+// @param shape The extents of the whole array.
+// @param sharding How it lies.
 #pragma once
 
 #include <concepts>
@@ -20,6 +23,8 @@ struct MakeArrayOptions {
 /// device of this process holds, in the order of the mesh, and returns an array of the shard's shape that may lie
 /// anywhere. Throws InvalidArgument or IndivisibleError if the sharding cannot hold the shape, InvalidArgument for a
 /// part of another shape than that of its shard, and TypeMismatch for parts of different dtypes.
+/// @param data The function from the index of a shard to its elements.
+/// @return An array of the dtype of the parts.
 Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
                                const std::function<Array(const ShardIndex& index)>& data,
                                const MakeArrayOptions& options = {}, SourceLocation where = SourceLocation::current());
@@ -29,6 +34,8 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
 /// devices, of the shard's shape,
 /// in the sharding's memory, and equal to the others that hold the same index; and TypeMismatch for parts of different
 /// dtypes.
+/// @param arrays The parts.
+/// @return An array that shares the memory of the parts.
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
                                            const std::vector<Array>& arrays, const MakeArrayOptions& options = {},
                                            SourceLocation where = SourceLocation::current());
@@ -37,6 +44,9 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
 /// extent of the whole array, of which its devices take their parts, or that of the parts of its devices, in their
 /// order. Without `global_shape` it is the latter, and the extent of the whole array follows from how many devices
 /// split it. Waits for the data. Throws InvalidArgument if the data has another extent, and as device_put.
+/// @param local_data The data of this process.
+/// @param global_shape The extents of the whole array.
+/// @return An array of the dtype of the data.
 Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
                                          const std::optional<Shape>& global_shape = {});
 
@@ -51,6 +61,8 @@ std::vector<Array> get_leaves(const std::vector<Array>& leaves, SourceLocation w
 
 /// The tree with all arrays moved, as device_put moves one: to one sharding for all, or to those of a prefix of the
 /// tree. None leaves arrays where they are. Throws as device_put, and InvalidArgument if it is no prefix.
+/// @param tree A tree of arrays.
+/// @param shardings The shardings.
 template <class Tree>
 requires(!std::convertible_to<const Tree&, Operand>) Tree
     device_put(const Tree& tree, const ShardingTree& shardings, const DevicePutOptions& options = {},
@@ -63,6 +75,7 @@ requires(!std::convertible_to<const Tree&, Operand>) Tree
 }
 
 /// The tree with each array whole on the default device, uncommitted. Waits for them.
+/// @param tree A tree of arrays.
 template <class Tree>
 Tree device_get(const Tree& tree, SourceLocation where = SourceLocation::current()) {
   Tree fetched = tree;

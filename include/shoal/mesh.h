@@ -81,6 +81,7 @@ class AbstractMesh : public Mesh {
 };
 
 /// "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))", or AbstractMesh(…); the empty mesh is "Mesh()".
+/// @param mesh The mesh.
 std::string to_string(const Mesh& mesh);
 std::ostream& operator<<(std::ostream& out, const Mesh& mesh);
 
@@ -91,6 +92,12 @@ struct MakeMeshOptions {
 
 /// A mesh over the first product(axis_sizes) devices in order of id.
 /// Throws InvalidArgument if there are too few devices or the lists do not fit each other.
+/// @param axis_sizes How many devices along each axis.
+/// @param axis_names The name of each axis.
+/// @return A mesh; devices are in row-major order.
+/// @example make_mesh({1, 1}, {"x", "y"})
+/// @python jax.make_mesh((1, 1), ("x", "y"))
+///   Mesh('x': 1, 'y': 1, axis_types=(Auto, Auto))
 Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_names, const MakeMeshOptions& options = {},
                std::source_location where = std::source_location::current());
 

@@ -11,6 +11,7 @@ namespace shoal {
 /// without a mesh. An empty mesh removes it. Programs whose arrays are all uncommitted run over it; values that no axis
 /// splits are whole on each of its devices. It takes precedence over set_default_device. Throws InvalidState inside a
 /// traced function or shard_map, and InvalidArgument for a mesh with Manual axes.
+/// @param mesh The mesh.
 void set_mesh(const Mesh& mesh, std::source_location where = std::source_location::current());
 
 /// The mesh of set_mesh or use_mesh on this thread; empty if there is none.

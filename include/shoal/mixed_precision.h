@@ -9,6 +9,9 @@
 //   scale = adjust(scale, is_finite);
 //
 // optimizers::apply_if_finite leaves out the steps whose gradients are not finite.
+//
+// @param scale The scale.
+// @param tree A tree of arrays.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +32,10 @@ struct LossScale {
 }
 
 /// The scale to begin with. Throws InvalidArgument unless `initial` is positive and finite.
+/// @param initial The first scale.
 LossScale loss_scale(double initial = 32768, SourceLocation where = SourceLocation::current());
 /// loss times the scale, in the loss's dtype.
+/// @param loss The loss, a float scalar.
 Array scale_loss(const Operand& loss, const LossScale& scale);
 
 struct AdjustOptions {
@@ -39,9 +44,12 @@ struct AdjustOptions {
   double least = 1;            ///< down to this.
 };
 /// The scale for the next step. Throws InvalidArgument for a period below 1 and a factor not above 1.
+/// @param is_finite Whether the gradients of this step were finite: a bool scalar.
 LossScale adjust(const LossScale& scale, const Operand& is_finite, const AdjustOptions& options = {},
                  SourceLocation where = SourceLocation::current());
 
+/// Whether no element is infinite or NaN: a bool scalar.
+/// @param arrays The arrays.
 Array all_finite_leaves(const std::vector<Array>& arrays, SourceLocation where = SourceLocation::current());
 /// Whether no element of a tree is infinite or NaN: a bool scalar.
 template <class T>
@@ -50,6 +58,8 @@ Array all_finite(const T& tree, SourceLocation where = SourceLocation::current()
 }
 
 /// The gradients divided by the scale, in f32, so that what is small is not lost again.
+/// @param gradients A tree of arrays.
+/// @return A tree like it.
 template <class T>
 T unscale(const T& gradients, const LossScale& scale) {
   return tree::map(
@@ -61,6 +71,8 @@ T unscale(const T& gradients, const LossScale& scale) {
 }
 
 /// The tree with its arrays of floats in another dtype of floats; others stay.
+/// @param dtype The dtype.
+/// @return A tree like it.
 template <class T>
 T cast_floats(const T& tree, Dtype dtype) {
   return tree::map([&](const Array& a) { return is_floating(a.dtype()) ? a.astype(dtype) : a; }, tree);

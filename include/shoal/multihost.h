@@ -2,6 +2,14 @@
 //
 // All processes call these functions in the same order, as they call programs. A process that is alone gets the same
 // results as one of many would. If the processes disagree, all of them get an error, and the job goes on.
+//
+// @param tree A tree of arrays.
+// @param number A number.
+// @param is_source Whether this process is the one that has the values; default: process 0.
+// @param tiled Whether arrays are concatenated along their first dimension, not stacked.
+// @param message What the error says.
+// @param mesh The mesh of all processes.
+// @param specs How arrays are split over it: one spec for all, or a prefix of the tree.
 #pragma once
 
 #include <chrono>
@@ -68,6 +76,7 @@ Array broadcast_one_to_all(const T& number, std::optional<bool> is_source = {},
 }
 
 /// Returns when all processes have called it. Throws InvalidArgument in all processes unless they pass the same name.
+/// @param name A name for this place of the program.
 void sync_global_devices(std::string_view name, SourceLocation where = SourceLocation::current());
 
 /// The arrays of all processes. Arrays that each process has for itself, of equal shapes and dtypes, are stacked along
@@ -142,6 +151,9 @@ Tree global_array_to_host_local_array(const Tree& tree, const Mesh& mesh, const 
 /// Axis i has outer[i] * inner[i] devices, those of one process adjacent; so collectives along an axis with outer[i] =
 /// 1 stay within processes. There are as many sizes as names. Throws InvalidArgument unless the number of processes
 /// that have some of the devices is that of `outer`, and each has as many of them as `inner` says.
+/// @param inner The sizes of the grid of the devices of a process.
+/// @param outer The sizes of the grid of processes.
+/// @param axis_names The names of the axes.
 Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<std::string>& axis_names,
                       const MakeMeshOptions& options = {}, SourceLocation where = SourceLocation::current());
 
@@ -157,6 +169,8 @@ struct LiveDevicesOptions {
 /// failed meanwhile; else the exception of `body` here, or DistributedError if `body` has thrown in another process.
 /// Process 0, which runs the coordination service, must be alive. Throws InvalidArgument if this process has none of
 /// `devices`, and DeadlineExceeded if a live process does not come in time.
+/// @param devices The devices.
+/// @param body The function that is called.
 void live_devices(const std::vector<Device>& devices, const std::function<void(const std::vector<Device>& live)>& body,
                   const LiveDevicesOptions& options = {}, SourceLocation where = SourceLocation::current());
 
@@ -186,6 +200,7 @@ class PreemptionWatch {
 /// that are equal in all processes. It waits while the processes agree on the step. Returns false in a process that is
 /// alone and has no PreemptionWatch; throws InvalidState in one of several that has none. Throws DeadlineExceeded,
 /// naming them, if processes do not answer within a minute, and as distributed::Client.
+/// @param step The number of the step.
 bool reached_preemption_sync_point(std::int64_t step, SourceLocation where = SourceLocation::current());
 
 }  // namespace multihost

@@ -17,7 +17,7 @@ namespace shoal::ode {
 
 struct OdeintOptions {
   double rtol = 1.4e-8;  ///< A step may err by atol + rtol times the state, of which the mean square is taken.
-  double atol = 1.4e-8;
+  double atol = 1.4e-8;  ///< The error that is always allowed.
   /// The greatest number of steps from one time to the next; after that the last step is continued.
   double mxstep = std::numeric_limits<double>::infinity();
   double hmax = std::numeric_limits<double>::infinity();  ///< The longest step.
@@ -47,6 +47,9 @@ namespace shoal::ode {
 /// The first length is that of Hairer, Nørsett and Wanner, "Solving Ordinary Differential Equations I", II.4.
 /// Derivatives, by y0, t and all that func uses, are in reverse alone, and solve the adjoint equation backwards: Chen,
 /// Rubanova, Bettencourt and Duvenaud, "Neural ordinary differential equations", 2018, appendix C.
+/// @param func The derivative by the time.
+/// @param y0 The first state.
+/// @param t The times.
 template <class F, class Y>
 detail::ArgumentOf<Y> odeint(F func, const Y& y0, const Operand& t, const OdeintOptions& options = {},
                              SourceLocation where = SourceLocation::current()) {

@@ -1,4 +1,10 @@
 // The functions of jax.ops: reductions over segments.
+//
+// @param data The items, along the first dimensions.
+// @param segment_ids Integers: which segment each item is in.
+// @param num_segments How many segments there are.
+// @param out_sharding How Explicit axes split the result.
+// @return An array whose first dimension is that of the segments, of the dtype of `data`.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +21,17 @@ namespace shoal::ops {
 /// needs, which a traced one does not tell: it throws InvalidState. Where Explicit axes split the items, `out_sharding`
 /// says how they split the result. Throws TypeMismatch for ids that are not integers,
 /// and InvalidArgument for shapes that do not fit.
+/// @example ops::segment_sum(array({1, 2, 3}), array({0, 0, 1}), 2)
+///   [3 3]
 Array segment_sum(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments = {},
                   const OutSharding& out_sharding = {});
+/// The product of the items of each segment; 1 of none. As segment_sum.
 Array segment_prod(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments = {},
                    const OutSharding& out_sharding = {});
+/// The greatest of the items of each segment. As segment_sum.
 Array segment_max(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments = {},
                   const OutSharding& out_sharding = {});
+/// The least of the items of each segment. As segment_sum.
 Array segment_min(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments = {},
                   const OutSharding& out_sharding = {});
 

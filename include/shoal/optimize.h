@@ -15,7 +15,7 @@ struct MinimizeOptions {
   std::optional<Operand> maxiter = {};                               ///< Default: 200 for each unknown.
   linalg::NormOrder norm = std::numeric_limits<double>::infinity();  ///< Of the gradient, which gtol is for.
   Operand gtol = 1e-5;                                               ///< The gradient's norm at which it ends.
-  std::int64_t line_search_maxiter = 10;
+  std::int64_t line_search_maxiter = 10;                             ///< How many points are tried along a line.
 };
 
 /// All arrays, so that a jitted function may return it.
@@ -37,6 +37,8 @@ struct OptimizeResults {
 ///
 /// BFGS: Nocedal and Wright, "Numerical Optimization", 1999, algorithm 6.1; along a line to where the strong Wolfe
 /// conditions hold, algorithms 3.5 and 3.6.
+/// @param f The function.
+/// @param x0 Where it begins.
 OptimizeResults minimize(const std::function<Array(const Array&)>& f, const Operand& x0,
                          const MinimizeOptions& options = {});
 

@@ -1,4 +1,16 @@
 // Which mesh axes split which dimension of an array.
+//
+// @param entry The entry.
+// @param axes Names of axes.
+// @param a The entry of the first dimension.
+// @param b That of the second.
+// @param c That of the third.
+// @param d That of the fourth.
+// @param e That of the fifth.
+// @param more Those of further ones.
+// @param s The axes over which the array is still to be summed, or over which it is the same: unreduced("x"),
+//   reduced("x").
+// @param spec The spec.
 #pragma once
 
 #include <concepts>

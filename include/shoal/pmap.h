@@ -80,6 +80,8 @@ class Pmapped : public detail::CachedFunction<F, detail::PmapCache> {
 /// or out_axes is no prefix of the trees, a result differs between devices where out_axes says none, axis_name is bound
 /// already, there are fewer devices than slices, or slices do not take all devices that this process has where there
 /// are several; and OutOfRange for a dimension that an array has not.
+/// @param f The function of one device's slices.
+/// @return The function of all slices.
 template <class F>
 Pmapped<F> pmap(F f, const PmapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return Pmapped<F>(std::move(f), options, where);

@@ -10,6 +10,9 @@
 //     auto tracing = profiler::trace("out.json");
 //     f(x).block_until_ready();
 //   }
+//
+// @param path The file that is written.
+// @param name The name under which the time is shown.
 #pragma once
 
 #include <chrono>

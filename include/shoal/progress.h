@@ -18,9 +18,11 @@ using ProgressCallback = std::function<void(const SolverProgress&)>;
 /// From now on `callback` is told of every solver that this process runs, some ten times in a second, and once when it
 /// is done; an empty one ends that. It is called by a thread that computes, while the solver waits, and must not launch
 /// programs. What it throws becomes the error of the computation. Returns the one before. Any thread may call it.
+/// @param callback The function.
 ProgressCallback on_progress(ProgressCallback callback);
 
 /// A callback that draws a bar on one line of a terminal: "potrf ━━━━━━──────  52 %   1.3 s".
+/// @param out Where the bar is drawn.
 ProgressCallback progress_bar(std::FILE* out = stderr);
 
 }  // namespace shoal::linalg

@@ -3,6 +3,10 @@
 // The function combines two elements, or two trees of them, and is associative. It is traced once, on scalars, and what
 // it does then is done to arrays: elementwise operations, and branches of them. Where it is one operation that the
 // library reduces by (a sum, product, maximum, minimum, and, or), that runs.
+//
+// @param operands An array, or a tree of arrays of one shape.
+// @param init_values A scalar, or a tree of scalars: what changes nothing.
+// @param computation The function of two elements, or of two trees of them.
 #pragma once
 
 #include <any>
@@ -20,6 +24,7 @@ namespace shoal::lax {
 
 struct ReduceWindowOptions {
   Dims window_strides = {};  ///< Default: 1.
+  /// "VALID", "SAME", "SAME_LOWER", or the number of elements before and after each dimension.
   WindowPadding padding = "VALID";
   Dims base_dilation = {};    ///< One more than the number of gaps between the elements; default: 1.
   Dims window_dilation = {};  ///< The same of the window.
@@ -69,6 +74,8 @@ namespace shoal::lax {
 /// the same. Throws TypeMismatch for scalars or results of other dtypes than the arrays', InvalidArgument for shapes
 /// and structures that differ, and Unsupported for a computation that does more with its arguments than elementwise
 /// operations and branches do.
+/// @param dimensions The dimensions.
+/// @return The arrays without the dimensions.
 template <class T, class I, class F>
 auto reduce(const T& operands, const I& init_values, F computation, const Dims& dimensions,
             SourceLocation where = SourceLocation::current()) {
@@ -80,6 +87,8 @@ auto reduce(const T& operands, const I& init_values, F computation, const Dims& 
 
 /// The same of the elements in each place of a window, row by row; gaps and what surrounds the arrays count nothing.
 /// Throws as reduce does, and InvalidArgument for extents that do not fit.
+/// @param window_dimensions The extents of the window, for each dimension.
+/// @return Arrays with an element for each place of the window.
 template <class T, class I, class F>
 auto reduce_window(const T& operands, const I& init_values, F computation, const Dims& window_dimensions,
                    const ReduceWindowOptions& options = {}, SourceLocation where = SourceLocation::current()) {

@@ -46,6 +46,8 @@ class RunLog {
 };
 
 /// A bar of `width` characters for a terminal: "[#####     ]". The caller prints it.
+/// @param fraction How much is done, 0 to 1.
+/// @param width The number of characters between the brackets.
 std::string progress_bar(double fraction, int width = 30);
 
 }  // namespace shoal

@@ -87,6 +87,8 @@ void set_exemplar(CompiledImpl& compiled, std::any exemplar);
 ///
 /// Throws InvalidArgument for bytes that are no program, that are damaged or cut off, or that another version of Shoal
 /// stored, and if this process has not the devices; TypeMismatch if the result type cannot hold the results.
+/// @param bytes What Compiled::serialize gave.
+/// @param devices The devices to run on; those of the program if none are given.
 template <class Function>
 auto deserialize_and_load(std::string_view bytes, const std::vector<Device>& devices = {},
                           SourceLocation where = SourceLocation::current()) {

@@ -1,4 +1,7 @@
 // The extents of an array, outermost dimension first.
+//
+// @param shape The extents.
+// @param dims The numbers.
 #pragma once
 
 #include <boost/container/small_vector.hpp>

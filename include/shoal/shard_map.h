@@ -68,6 +68,8 @@ class ShardMapped : public detail::Callable<ShardMapped<F>, detail::ParametersOf
 /// the program. Arrays that f captures are whole on every device. Throws InvalidArgument for specs that are no prefix
 /// of the trees, name axes the mesh has not, are longer than an array's rank, or claim a replication that does not
 /// hold, and IndivisibleError for arrays that do not divide.
+/// @param f The function of one device's shards.
+/// @return The function of whole arrays.
 template <class F>
 ShardMapped<F> shard_map(F f, ShardMapOptions options, SourceLocation where = SourceLocation::current()) {
   return ShardMapped<F>(std::move(f), std::move(options), where);

@@ -1,4 +1,7 @@
 // How an array lies on devices.
+//
+// @param index The index.
+// @param sharding The sharding.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,24 @@
 //
 // Operands are taken as floats of their common dtype. Dimensions that are not transformed, and along which nothing
 // moves, stay split as they are.
+//
+// @param in1 An array.
+// @param in2 An array of as many dimensions.
+// @param mode "full", "same" or "valid".
+// @param x The signal.
+// @param y Another signal of the same shape.
+// @param fs The number of samples per unit of time.
+// @param window The name of a window, or its elements.
+// @param nperseg Elements of a segment.
+// @param noverlap How many of them it shares with the next one; default: half of them.
+// @param nfft The length of transforms; default: that of a segment.
+// @param detrend What is subtracted from each segment: "constant", "linear", a function of segments, or nothing.
+// @param return_onesided For real signals, only the first half of the frequencies.
+// @param axis The dimension, from the end if negative.
+//
+// @param input_onesided Whether the spectrum has the first half of the frequencies alone.
+// @param time_axis The dimension of the segments.
+// @param freq_axis The dimension of the frequencies.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +43,7 @@ struct ConvolveOptions {
   /// "direct" and "auto" add up products; "fft" uses fftconvolve.
   std::string method = "auto";
 };
+/// The sums of products of in1 with in2 turned round, which moves along it.
 Array convolve(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
 /// The sums of products of in1 with the conjugate of in2, which moves along it.
 Array correlate(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
@@ -50,6 +69,9 @@ struct DetrendOptions {
   Dims breakpoints = {};        ///< Each part between two of them has a line of its own.
 };
 /// Throws InvalidArgument for another type, and for breakpoints outside the axis.
+/// The signal less its mean, or less the line of least squares.
+/// @param data The signal.
+/// @return An array of its shape.
 Array detrend(const Operand& data, const DetrendOptions& options = {});
 
 // ---- Spectra. A signal is cut into segments, each is multiplied by a window and transformed.
@@ -132,6 +154,7 @@ struct TimeSignal {
 };
 /// The signal of which stft makes this spectrum: the sum of the segments, weighted by the window (Griffin & Lim 1984,
 /// "Signal estimation from modified short-time Fourier transform").
+/// @param spectrum What stft gives.
 TimeSignal istft(const Operand& spectrum, const IstftOptions& options = {});
 
 }  // namespace shoal::signal

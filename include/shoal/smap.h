@@ -29,6 +29,7 @@ SpecTree specs_of_axes(const AxisTree& axes, const std::string& axis_name, std::
 
 /// f on the shards along one axis; the other axes of the mesh are left as they are. smaps nest, an axis each. Throws as
 /// shard_map, and InvalidArgument for a dimension that is counted from the end.
+/// @param f The function of one device's shards.
 template <class F>
 ShardMapped<F> smap(F f, const SmapOptions& options, SourceLocation where = SourceLocation::current()) {
   return shard_map(std::move(f),

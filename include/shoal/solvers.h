@@ -3,6 +3,19 @@
 //
 // As there, matrices are [m, n] of f32, f64, c64 or c128, however they are split, and no device ever holds all of one.
 // Functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that do not fit, with the argument.
+//
+// @param a The matrix.
+// @param b The other matrix, or right sides.
+// @param layout How tiles are dealt out to devices.
+//
+// @param mesh The mesh to which operands are moved first, if it is given.
+// @param in_specs The specs over it.
+// @param return_status Whether the status is wanted.
+// @param lower Which triangle is used.
+// @param factors What lu_factor gives.
+// @param factor What cho_factor gives.
+// @param norm norm(a, 1) of the matrix that was factored.
+// @param x What to_block_cyclic gives.
 #pragma once
 
 #include <array>

@@ -3,6 +3,10 @@
 // They go in jit, vmap and over devices: vectors stay as they are split, and what devices exchange is sums of products.
 // Derivatives, by b and by all that the function of the matrix uses, solve such an equation again
 // (custom_linear_solve): they are as exact as that and the solution are.
+//
+// @param A The function of the matrix, or the matrix.
+// @param b The right side: a tree of arrays.
+// @param options How exact it shall be, and where it begins.
 #pragma once
 
 #include <concepts>

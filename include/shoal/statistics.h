@@ -1,4 +1,12 @@
 // Quantiles, histograms and correlations, as in NumPy.
+//
+// @param a An array or a number.
+// @param q Numbers in their range: a scalar or a vector.
+// @param axis Dimensions, from the end if negative; all together when not given.
+// @param keepdims Reduced dimensions stay, with extent 1.
+// @param bins How many bins of one width, or the edges of bins.
+// @param x An array or a number.
+// @param rowvar Whether rows are variables and columns observations.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +32,9 @@ struct QuantileOptions {
   std::string method = "linear";
 };
 /// The number below which a fraction q, 0 to 1, of the elements lie. NaN where there is a NaN, or no element.
+/// @return An array without the dimensions that are reduced, after that of q.
+/// @example quantile(array({1.0f, 2.0f, 3.0f, 4.0f}), 0.5f)
+///   2.5
 Array quantile(const Operand& a, const Operand& q, const QuantileOptions& options = {});
 /// The same for q from 0 to 100.
 Array percentile(const Operand& a, const Operand& q, const QuantileOptions& options = {});
@@ -33,13 +44,21 @@ struct MedianOptions {
   bool keepdims = false;
 };
 /// The element in the middle, or the mean of the two there.
+/// @return An array without the dimensions that are reduced.
+/// @example median(array({3.0f, 1.0f, 2.0f}))
+///   2.0
 Array median(const Operand& a, const MedianOptions& options = {});
 
 // Without the elements that are NaN. NaN where all are.
+/// quantile of the elements that are not NaN; NaN if all are.
 Array nanquantile(const Operand& a, const Operand& q, const QuantileOptions& options = {});
+/// percentile of the elements that are not NaN; NaN if all are.
 Array nanpercentile(const Operand& a, const Operand& q, const QuantileOptions& options = {});
+/// median of the elements that are not NaN; NaN if all are.
 Array nanmedian(const Operand& a, const MedianOptions& options = {});
+/// var of the elements that are not NaN; NaN if all are.
 Array nanvar(const Operand& x, const VarianceOptions& options = {});
+/// The root of nanvar.
 Array nanstd(const Operand& x, const VarianceOptions& options = {});
 
 // ---- Histograms.
@@ -67,10 +86,20 @@ struct Histogram {
 };
 /// How many elements are in each bin; those in no bin count nowhere. Throws InvalidArgument for edges that are no
 /// vector, for a negative count, and for weights of another shape.
+/// @example histogram(array({1.0f, 2.0f, 2.0f, 4.0f}), 3).counts
+/// @python jnp.histogram(jnp.array([1.0, 2.0, 2.0, 4.0]), 3)[0]
+///   [1. 2. 1.]
 Histogram histogram(const Operand& a, const Bins& bins = 10, const HistogramOptions& options = {});
+/// The edges of the bins that histogram would have.
+/// @return A vector.
 Array histogram_bin_edges(const Operand& a, const Bins& bins = 10, const HistogramOptions& options = {});
 /// The number of the bin that each element of x is in: 0 is before the first edge. Edges ascend or descend; at one of
 /// them the bin above counts, or with `right` the one below. i32. Throws InvalidArgument for bins that are no vector.
+/// @param bins The edges, a vector.
+/// @param right Whether the bin below counts at an edge.
+/// @return An array of the shape of x, i32.
+/// @example digitize(array({0.5f, 1.5f}), array({0.0f, 1.0f, 2.0f}))
+///   [1 2]
 Array digitize(const Operand& x, const Operand& bins, bool right = false);
 
 // ---- Ranks.
@@ -109,9 +138,10 @@ struct CovOptions {
 };
 /// The covariances of each variable with each; a scalar if there is one. Throws InvalidArgument for more than two
 /// dimensions and for weights that are no vector of the observations.
+/// @param m A vector of observations, or a matrix of variables and observations.
 Array cov(const Operand& m, const CovOptions& options = {});
 struct CorrcoefOptions {
-  std::optional<Array> y = {};
+  std::optional<Array> y = {};  ///< More variables.
   bool rowvar = true;
 };
 /// The same divided by the deviations of both variables.

@@ -4,6 +4,19 @@
 // The fields of an aggregate are found by Boost.PFR, which gives positions, not names. A type may name its fields, or
 // say which of its members are in the tree, with a function that is found by argument-dependent look-up:
 //   auto shoal_tree(Params& p) { return shoal::fields(shoal::field("w", p.w), shoal::field("b", p.b)); }
+//
+// @param tree A tree of arrays.
+// @param def Where its structure is written, if it is given.
+// @param leaves The arrays, in order.
+// @param f The function of an array of each tree.
+// @param a A second tree, of the structure of the first.
+// @param b A third one.
+// @param c A fourth one.
+// @param d A fifth one.
+// @param rest Further ones.
+// @param name The name of the member.
+// @param value The member.
+// @param list The members.
 #pragma once
 
 #include <array>

@@ -68,6 +68,8 @@ class Vmapped {
 /// Calls throw InvalidArgument if mapped arguments disagree in size, none is mapped and axis_size is not given, in_axes
 /// or out_axes is no prefix of the trees, or a result differs from place to place where out_axes says none; and
 /// OutOfRange for a dimension that an array has not.
+/// @param f The function of one.
+/// @return The function of many.
 template <class F>
 auto vmap(F f, VmapOptions options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::Vmapped<F>(std::move(f), std::move(options), where);

@@ -1,6 +1,8 @@
 // The module shoal._core: everything that the package has, under the names of C++. Public modules of the package take
 // their names from here.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings/core/checkpoints.h"
 #include "bindings/core/convert.h"
@@ -48,16 +50,64 @@ PyObject* signature_of(PyObject* function, void*) noexcept {
   }
 }
 
-// inspect.signature() asks functions for __signature__, which those of nanobind have not; their types can only be
-// changed from C++.
-void give_signature(nb::handle function) {
-  static PyGetSetDef getter = {"__signature__", signature_of, nullptr, "What inspect.signature() gives.", nullptr};
+// Types of nanobind can only be changed from C++.
+void set_getter(nb::handle function, PyGetSetDef& getter) {
   auto* type = Py_TYPE(function.ptr());
   const nb::object descriptor = nb::steal(PyDescr_NewGetSet(type, &getter));
   if (!descriptor.is_valid() || PyDict_SetItemString(type->tp_dict, getter.name, descriptor.ptr()) != 0) {
     throw nb::python_error();
   }
   PyType_Modified(type);
+}
+
+// inspect.signature() asks functions for __signature__, which those of nanobind have not.
+void give_signature(nb::handle function) {
+  static PyGetSetDef getter = {"__signature__", signature_of, nullptr, "What inspect.signature() gives.", nullptr};
+  set_getter(function, getter);
+}
+
+// What the types of functions had for attributes before they were given documentation.
+using Attributes = std::pair<PyTypeObject*, getattrofunc>;
+std::vector<Attributes>& attributes() {
+  static std::vector<Attributes> all;
+  return all;
+}
+
+PyObject* attribute_before(PyObject* function, PyObject* name) {
+  for (const auto& [type, get] : attributes()) {
+    if (Py_IS_TYPE(function, type) != 0) return get(function, name);
+  }
+  return PyObject_GenericGetAttr(function, name);
+}
+
+PyObject* documentation_of(PyObject* function, void*) noexcept {
+  try {
+    nb::object doc = nb::module_::import_("shoal._docs").attr("of")(nb::handle(function));
+    return doc.is_none() ? attribute_before(function, nb::str("__doc__").ptr()) : doc.release().ptr();
+  } catch (nb::python_error& e) {
+    e.restore();
+    return nullptr;
+  }
+}
+
+PyObject* attribute_of(PyObject* function, PyObject* name) noexcept {
+  const bool is_doc = PyUnicode_CompareWithASCIIString(name, "__doc__") == 0;
+  return is_doc ? documentation_of(function, nullptr) : attribute_before(function, name);
+}
+
+// The documentation of functions is long, and rarely asked for: it is read from a file then. nanobind answers for
+// __doc__ itself, so that the slot is replaced.
+void give_documentation(nb::handle function) {
+  auto* type = Py_TYPE(function.ptr());
+  attributes().emplace_back(type, type->tp_getattro);
+  type->tp_getattro = attribute_of;
+  PyType_Modified(type);
+}
+
+// What help() asks is the type, past that slot.
+void give_documentation_to_help(nb::handle function) {
+  static PyGetSetDef getter = {"__doc__", documentation_of, nullptr, nullptr, nullptr};
+  set_getter(function, getter);
 }
 
 }  // namespace
@@ -131,6 +181,15 @@ NB_MODULE(_core, m) {
   give_signature(m.attr("device_put"));
   give_signature(m.attr("Array").attr("astype"));
   give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.
+  if (nb::cast<std::string>(m.attr("__name__")) == "shoal") {      // Otherwise stubs are made of the module alone.
+    const nb::object bound = nb::cast(shoal::PartitionSpec()).attr("index");
+    for (const nb::object& function :
+         {nb::object(m.attr("device_put")), nb::object(m.attr("Array").attr("astype")), bound}) {
+      give_documentation(function);
+      give_documentation_to_help(function);
+    }
+    give_documentation(numpy.attr("add"));  // A ufunc.
+  }
   m.def("_with_user_line", &with_user_line);
   m.def("_set_result_checks", &shoal::debug::check_results);
   m.def("_check_key_reuse", &shoal::debug::check_key_reuse);

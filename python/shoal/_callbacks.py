@@ -22,7 +22,12 @@ def _promised(name, leaf):
 
 
 def check_order(name, ordered):
-    """Raises where calls cannot be made in one order. Within a process they always are."""
+    """Raises where calls cannot be made in one order. Within a process they always are.
+
+    Args:
+      name: The name of the function in the error.
+      ordered: Whether calls must be in one order.
+    """
     if ordered and _core._calls_span_processes():
         raise ValueError(
             f"{name}: ordered=True, but each device of the shard_map or pmap makes a call of its own, and the devices are "
@@ -59,7 +64,23 @@ def _call(name, callback, result_shape_dtypes, sharding, args, kwargs):
 def pure_callback(callback, result_shape_dtypes, *args, sharding=None, vmap_method=None, **kwargs):
     """What a function gives for the values of these trees, called when the program comes here. It depends on them alone
     and changes nothing: calls whose results nobody needs are left out. `result_shape_dtypes` is the tree of what it
-    gives. `sharding` names the device whose process calls, outside of shard_map and pmap."""
+    gives. `sharding` names the device whose process calls, outside of shard_map and pmap.
+
+    Args:
+      callback: The function of the host.
+      result_shape_dtypes: A tree of what has a shape and a dtype.
+      args: Trees of arrays.
+      sharding: Of one device.
+      vmap_method: How vmap calls: "sequential", "sequential_unrolled", "expand_dims", "broadcast_all" or None.
+      kwargs: Trees of arrays.
+
+    Returns:
+      A tree like result_shape_dtypes, of arrays.
+
+    >>> import numpy as np
+    >>> print(jax.jit(lambda x: jax.pure_callback(np.sin, x, x))(jnp.zeros(2)))
+    [0. 0.]
+    """
     if vmap_method not in _VMAP_METHODS:
         raise misuse(
             ValueError,
@@ -71,6 +92,18 @@ def pure_callback(callback, result_shape_dtypes, *args, sharding=None, vmap_meth
 def io_callback(callback, result_shape_dtypes, *args, sharding=None, ordered=False, **kwargs):
     """The same of a function that acts: it is called whether its results are needed or not, one call at a time, in the
     order of the program, whether `ordered` or not; with `ordered`, ValueError is raised where devices of several processes
-    each make calls."""
+    each make calls.
+
+    Args:
+      callback: The function of the host.
+      result_shape_dtypes: A tree of what has a shape and a dtype.
+      args: Trees of arrays.
+      sharding: Of one device.
+      ordered: Whether calls must be in the order of the program, as they are within a process.
+      kwargs: Trees of arrays.
+
+    Returns:
+      A tree like result_shape_dtypes, of arrays.
+    """
     check_order("io_callback", ordered)
     return _call("io_callback", callback, result_shape_dtypes, sharding, args, kwargs)

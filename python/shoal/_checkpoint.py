@@ -206,7 +206,12 @@ def save_and_offload_only_these_names(
 
 
 def offload_dot_with_no_batch_dims(offload_src, offload_dst):
-    """The policy that keeps what products without batch dimensions give, in the memory `offload_dst`."""
+    """The policy that keeps what products without batch dimensions give, in the memory `offload_dst`.
+
+    Args:
+      offload_src: The memory where the values are: "device".
+      offload_dst: The memory in which they wait: "pinned_host" or "unpinned_host".
+    """
     function = "offload_dot_with_no_batch_dims"
     _memory_kind(offload_src, f"{function}: offload_src")
     memory = _memory_kind(offload_dst, f"{function}: offload_dst")
@@ -214,7 +219,12 @@ def offload_dot_with_no_batch_dims(offload_src, offload_dst):
 
 
 def save_from_both_policies(policy_1, policy_2):
-    """The policy that keeps what either of two keeps. Both may be functions, which answer True or False."""
+    """The policy that keeps what either of two keeps. Both may be functions, which answer True or False.
+
+    Args:
+      policy_1: A policy.
+      policy_2: Another one.
+    """
     if isinstance(policy_1, _Policy) and isinstance(policy_2, _Policy):
         return _Policy(
             f"save_from_both_policies({policy_1!r}, {policy_2!r})",
@@ -239,7 +249,14 @@ def save_from_both_policies(policy_1, policy_2):
 def budget(bytes):
     """The policy that keeps what saves most work, as far as it takes no more than `bytes` together: those values for
     which least has to be computed again. Bytes are those of whole arrays, inside shard_map of a shard, and of a loop
-    those of the stacks; arguments do not count. JAX has no such policy."""
+    those of the stacks; arguments do not count. JAX has no such policy.
+
+    Args:
+      bytes: The number of bytes.
+
+    Raises:
+      ValueError: For a negative number.
+    """
     return _Policy(f"budget({bytes})", _Core.budget(operator.index(bytes)))
 
 
@@ -295,7 +312,24 @@ def checkpoint(fun, *, prevent_cse=True, policy=None, static_argnums=(), static_
     are lists of numbers.
 
     Arguments at `static_argnums` and of `static_argnames` are passed as they are. `prevent_cse` is accepted, for each
-    argument, too: what is computed again is never merged with what was computed before."""
+    argument, too: what is computed again is never merged with what was computed before.
+
+    Args:
+      fun: The function.
+      prevent_cse: Makes no difference.
+      policy: What is kept beside the arguments; default: nothing.
+      static_argnums: Positions of arguments that are passed as they are.
+      static_argnames: Names of such arguments.
+
+    Returns:
+      A function like fun.
+
+    Raises:
+      TypeError: If fun is no function, or the policy is neither one of checkpoint_policies nor a function.
+
+    >>> print(jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.0))
+    1.0
+    """
     if not callable(fun):
         raise misuse(TypeError, f"checkpoint: needs a function, got {type(fun)}")
     _check_prevent_cse(prevent_cse)
@@ -324,7 +358,15 @@ remat = checkpoint
 
 def checkpoint_name(x, name):
     """x, an array or a tree of them, with a name for policies. It names the value itself: who else uses that uses what
-    is kept."""
+    is kept.
+
+    Args:
+      x: An array, or a tree of them.
+      name: The name.
+
+    Returns:
+      A tree like x.
+    """
     if not isinstance(name, str):
         raise misuse(TypeError, f"checkpoint_name: name must be a str, got {name!r} of type {type(name)}")
     return _core.tree_map(lambda leaf: _lax._checkpoint_name(leaf, name), x)
@@ -356,7 +398,13 @@ def _argument_names(fun, args, kwargs):
 
 def saved_residuals(f, *args, **kwargs):
     """What the derivative of f in reverse keeps at arguments like these, which may be ShapeDtypeStructs: a list of
-    objects with aval, memory_kind, nbytes, argument, op, name and line. f is traced, and nothing is computed."""
+    objects with aval, memory_kind, nbytes, argument, op, name and line. f is traced, and nothing is computed.
+
+    Args:
+      f: The function.
+      args: Its arguments.
+      kwargs: Its keyword arguments.
+    """
 
     def called(arguments, named):
         return f(*arguments, **named)
@@ -365,6 +413,12 @@ def saved_residuals(f, *args, **kwargs):
 
 
 def print_saved_residuals(f, *args, **kwargs):
-    """Prints what saved_residuals gives, a line for each."""
+    """Prints what saved_residuals gives, a line for each.
+
+    Args:
+      f: The function.
+      args: Its arguments.
+      kwargs: Its keyword arguments.
+    """
     for residual in saved_residuals(f, *args, **kwargs):
         print(residual)

@@ -252,5 +252,9 @@ def _option(name, value):
 
 
 def enable_x64(new_val=True):
-    """64-bit types are on, or off, in a `with` block."""
+    """64-bit types are on, or off, in a `with` block.
+
+    Args:
+      new_val: The value in the block.
+    """
     return _option("jax_enable_x64", new_val)

@@ -45,7 +45,12 @@ class SymbolicZero:
 
 
 def zero_from_primal(value, symbolic_zeros=False):
-    """The zero tangent of a value."""
+    """The zero tangent of a value.
+
+    Args:
+      value: The value.
+      symbolic_zeros: Whether a SymbolicZero stands for it.
+    """
     return _symbolic(value) if symbolic_zeros else _zero(value)
 
 
@@ -157,7 +162,22 @@ def _pair(of, rule, kind, made, what):
 class custom_jvp(_WithRules):
     """fun, whose derivative is what the rule of defjvp says: rule(primals, tangents) gets two tuples, those of the
     arguments, and returns the pair of what fun returns and its tangent. Arguments at `nondiff_argnums` are passed to
-    the rule first, as they are."""
+    the rule first, as they are.
+
+    Args:
+      fun: The function.
+      nondiff_argnums: Positions of arguments that are passed as they are.
+      nondiff_argnames: Names of such arguments.
+
+    >>> @jax.custom_jvp
+    ... def twice(x):
+    ...     return 2 * x
+    >>> @twice.defjvp
+    ... def rule(primals, tangents):
+    ...     return twice(*primals), 3 * tangents[0]
+    >>> print(jax.grad(twice)(1.0))
+    3.0
+    """
 
     _kind = "custom_jvp"
     jvp = None
@@ -266,7 +286,20 @@ def _cotangent(like, given):
 class custom_vjp(_WithRules):
     """fun, whose derivative in reverse the rules of defvjp give: fwd(*args) returns the pair of what fun returns and of
     what bwd needs, and bwd(that, cotangent) the tuple of the cotangents of the arguments, None for zeros. Arguments at
-    `nondiff_argnums` are passed to bwd first, as they are. Such a function has no derivative forward."""
+    `nondiff_argnums` are passed to bwd first, as they are. Such a function has no derivative forward.
+
+    Args:
+      fun: The function.
+      nondiff_argnums: Positions of arguments that are passed as they are.
+      nondiff_argnames: Names of such arguments.
+
+    >>> @jax.custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda kept, cotangent: (jnp.clip(cotangent, -1, 1),))
+    >>> print(jax.grad(lambda x: 5 * clipped(x))(1.0))
+    1.0
+    """
 
     _kind = "custom_vjp"
     fwd = bwd = None
@@ -377,7 +410,11 @@ class _WithGradient(custom_vjp):
 
 def custom_gradient(fun):
     """fun, which returns the pair of its value and of its derivative in reverse: the function from a cotangent to those
-    of the arguments, a tuple if there are several."""
+    of the arguments, a tuple if there are several.
+
+    Args:
+      fun: The function.
+    """
     own = _WithGradient(fun)
 
     @functools.wraps(fun)
@@ -391,7 +428,12 @@ def custom_gradient(fun):
 
 def closure_convert(fun, *example_args):
     """A function of the arguments and of the arrays from outside that fun uses and a derivative may be taken by, and
-    the list of these: `converted, consts = closure_convert(fun, *args)`, then `converted(*args, *consts)`."""
+    the list of these: `converted, consts = closure_convert(fun, *args)`, then `converted(*args, *consts)`.
+
+    Args:
+      fun: The function.
+      example_args: Arguments like those it will be called with.
+    """
     if not callable(fun):
         raise misuse(TypeError, f"closure_convert: needs a function, got {type(fun)}")
     tree = _core.tree_structure(example_args)
@@ -415,7 +457,20 @@ def closure_convert(fun, *example_args):
 
 def linear_transpose(fun, *primals, reduce_axes=()):
     """The transpose of a linear function of arguments like these, which may be types alone: from a cotangent of the
-    result to the tuple of those of the arguments."""
+    result to the tuple of those of the arguments.
+
+    Args:
+      fun: The linear function.
+      primals: Its arguments, or types like theirs.
+      reduce_axes: Must be ().
+
+    Raises:
+      TypeError: For an argument or a result that is none of floats or complex numbers, or an operation that is not
+        linear.
+
+    >>> print(*jax.linear_transpose(lambda x: 3 * x, 1.0)(2.0))
+    6.0
+    """
     if tuple(reduce_axes):
         raise misuse(NotImplementedError, "linear_transpose: reduce_axes is not supported, as in JAX")
     import shoal.numpy as jnp
@@ -439,7 +494,14 @@ def linear_transpose(fun, *primals, reduce_axes=()):
 
 def linear_call(fun, fun_transpose, residual_args, linear_args):
     """fun(residual_args, linear_args), which is linear in the second, with a transpose of its own:
-    fun_transpose(residual_args, cotangent) gives the cotangent of linear_args."""
+    fun_transpose(residual_args, cotangent) gives the cotangent of linear_args.
+
+    Args:
+      fun: The function.
+      fun_transpose: Its transpose.
+      residual_args: A tree that fun need not be linear in.
+      linear_args: A tree that fun is linear in.
+    """
     linear, of_linear = _core.tree_flatten(linear_args)
     others, of_others = _core.tree_flatten(residual_args)
     of_result = None

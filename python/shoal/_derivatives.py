@@ -131,7 +131,27 @@ def grad(
     """The function that gives the gradient of fun, which returns a real scalar, by the arguments at `argnums`: a tree
     like the argument, or a tuple of these. With `has_aux` fun returns a pair, whose second is passed on. With
     `strong_zeros` what is multiplied with zero on the way back, element by element, is zero, where the other factor is
-    infinite or NaN, too: the gradient of where(x > 0, sqrt(x), 0) is 0 at 0, and not NaN."""
+    infinite or NaN, too: the gradient of where(x > 0, sqrt(x), 0) is 0 at 0, and not NaN.
+
+    Args:
+      fun: The function, whose value is a scalar of real floats.
+      argnums: The position of the argument, or a tuple of several.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      holomorphic: Whether fun is one of complex numbers that has a complex derivative.
+      allow_int: Whether arrays of integers may be differentiated by; their gradients are of float0.
+      reduce_axes: Must be ().
+      strong_zeros: Whether a cotangent of zero stays zero.
+
+    Returns:
+      A function of the same arguments, which gives a tree like the argument, or a tuple of these; with has_aux a pair
+      of this and of what is passed on.
+
+    Raises:
+      TypeError: By the call: if the value is no scalar of floats, or an argument has arrays of other dtypes.
+
+    >>> print(jax.grad(lambda x: x ** 3)(2.0))
+    12.0
+    """
     _no_reduce_axes("grad", reduce_axes)
     return _differentiated("grad", False, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
@@ -139,7 +159,24 @@ def grad(
 def value_and_grad(
     fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=(), *, strong_zeros=False
 ):
-    """The function that gives a pair of what fun returns and its gradient, as grad."""
+    """The function that gives a pair of what fun returns and its gradient, as grad.
+
+    Args:
+      fun: The function, whose value is a scalar of real floats.
+      argnums: As of grad.
+      has_aux: As of grad; then the first of the pair is what fun returns.
+      holomorphic: As of grad.
+      allow_int: As of grad.
+      reduce_axes: Must be ().
+      strong_zeros: As of grad.
+
+    Returns:
+      A function of the same arguments.
+
+    >>> value, slope = jax.value_and_grad(lambda x: x ** 2)(3.0)
+    >>> print(value, slope)
+    9.0 6.0
+    """
     _no_reduce_axes("value_and_grad", reduce_axes)
     return _differentiated("value_and_grad", True, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
@@ -162,7 +199,25 @@ def _changes(name, what, values, changes, error=TypeError):
 
 def jvp(fun, primals, tangents, has_aux=False, *, strong_zeros=False):
     """fun at the tuple `primals`, and how that changes when these change by the tuple `tangents`. With `strong_zeros` a
-    tangent of zero stays zero where it is multiplied with what is infinite or NaN."""
+    tangent of zero stays zero where it is multiplied with what is infinite or NaN.
+
+    Args:
+      fun: The function.
+      primals: The arguments, a tuple or list.
+      tangents: How they change: a tuple or list of trees of the same types.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      strong_zeros: Whether a tangent of zero stays zero.
+
+    Returns:
+      What fun returns, and how it changes; with has_aux also what is passed on.
+
+    Raises:
+      TypeError: If tangents are not of the types of the arguments.
+
+    >>> value, change = jax.jvp(lambda x: x ** 2, (3.0,), (1.0,))
+    >>> print(value, change)
+    9.0 6.0
+    """
     _check_function("jvp", fun)
     for what, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
@@ -223,7 +278,22 @@ for _kind in (PullBack, PushForward):
 
 def vjp(fun, *primals, has_aux=False, reduce_axes=(), strong_zeros=False):
     """fun at these arguments, and its derivative in reverse: the function from a cotangent of the result to the tuple of
-    those of the arguments. fun runs once. `strong_zeros` as of grad."""
+    those of the arguments. fun runs once. `strong_zeros` as of grad.
+
+    Args:
+      fun: The function.
+      primals: Its arguments.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      reduce_axes: Must be ().
+      strong_zeros: As of grad.
+
+    Returns:
+      What fun returns, and the function from its cotangent; with has_aux also what is passed on.
+
+    >>> value, back = jax.vjp(lambda x, y: x * y, 3.0, 4.0)
+    >>> print(*back(1.0))
+    4.0 3.0
+    """
     _check_function("vjp", fun)
     _no_reduce_axes("vjp", reduce_axes)
     value, aux = _with_aux("vjp", fun, has_aux)
@@ -234,7 +304,21 @@ def vjp(fun, *primals, has_aux=False, reduce_axes=(), strong_zeros=False):
 
 def linearize(fun, *primals, has_aux=False, strong_zeros=False):
     """fun at these arguments, and its derivative there: the function from tangents of the arguments to that of the
-    result. fun runs once. `strong_zeros` as of jvp."""
+    result. fun runs once. `strong_zeros` as of jvp.
+
+    Args:
+      fun: The function.
+      primals: Its arguments.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      strong_zeros: As of jvp.
+
+    Returns:
+      What fun returns, and the function from tangents of the arguments; with has_aux also what is passed on.
+
+    >>> value, change = jax.linearize(lambda x: x ** 2, 3.0)
+    >>> print(change(10.0))
+    60.0
+    """
     _check_function("linearize", fun)
     value, aux = _with_aux("linearize", fun, has_aux)
     result, linear = _lax._linearize(value, primals, "linearize", strong_zeros)
@@ -273,12 +357,45 @@ def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False, *, strong_zeros=False):
     """The function that gives the Jacobian of fun by the arguments at `argnums`, column by column: for each array of the
-    result a tree like the argument, of arrays with the dimensions of both. `strong_zeros` as of jvp."""
+    result a tree like the argument, of arrays with the dimensions of both. `strong_zeros` as of jvp.
+
+    Args:
+      fun: The function.
+      argnums: The position of the argument, or a tuple of several.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      holomorphic: Whether fun is one of complex numbers that has a complex derivative.
+      strong_zeros: As of jvp.
+
+    Returns:
+      A function of the same arguments.
+
+    Raises:
+      TypeError: By the call: for arguments that are not of real floats, or with holomorphic not complex.
+
+    >>> print(jax.jacfwd(lambda x: x ** 2)(jnp.array([1.0, 2.0])))
+    [[2. 0.]
+     [0. 4.]]
+    """
     return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic, False, strong_zeros)
 
 
 def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, *, strong_zeros=False):
-    """The same as jacfwd, row by row, in reverse; `strong_zeros` as of grad."""
+    """The same as jacfwd, row by row, in reverse; `strong_zeros` as of grad.
+
+    Args:
+      fun: The function.
+      argnums: The position of the argument, or a tuple of several.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      holomorphic: Whether fun is one of complex numbers that has a complex derivative.
+      allow_int: Whether arrays of integers may be differentiated by.
+      strong_zeros: As of grad.
+
+    Returns:
+      A function of the same arguments.
+
+    >>> print(jax.jacrev(lambda x: x.sum())(jnp.array([1.0, 2.0])))
+    [1. 1.]
+    """
     return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
 
@@ -287,12 +404,36 @@ jacobian = jacrev
 
 def hessian(fun, argnums=0, has_aux=False, holomorphic=False, *, strong_zeros=False):
     """The function that gives the second derivatives of fun, a tree like the argument of trees like the argument.
-    `strong_zeros` holds for both derivatives."""
+    `strong_zeros` holds for both derivatives.
+
+    Args:
+      fun: The function.
+      argnums: The position of the argument, or a tuple of several.
+      has_aux: Whether fun returns a pair of its value and of a tree that is passed on.
+      holomorphic: Whether fun is one of complex numbers that has a complex derivative.
+      strong_zeros: As of grad.
+
+    Returns:
+      A function of the same arguments.
+
+    >>> print(jax.hessian(lambda x: x ** 3)(2.0))
+    12.0
+    """
     _check_function("hessian", fun)
     first = jacrev(fun, argnums, has_aux, holomorphic, strong_zeros=strong_zeros)
     return jacfwd(first, argnums, has_aux, holomorphic, strong_zeros=strong_zeros)
 
 
 def stop_gradient(x):
-    """The arrays of a tree as constants of derivatives."""
+    """The arrays of a tree as constants of derivatives.
+
+    Args:
+      x: A tree of arrays.
+
+    Returns:
+      A tree like it.
+
+    >>> print(jax.grad(lambda x: x * lax.stop_gradient(x))(3.0))
+    3.0
+    """
     return _core.tree_map(lambda leaf: _lax._stop_gradient(leaf) if isinstance(leaf, _core.Array) else leaf, x)

@@ -174,7 +174,38 @@ def jit(
 ):
     """The function, traced once for each kind of arguments, compiled, and run from then on. A call takes at most
     `memory_budget` bytes of this process beside its arguments: values are computed again instead of being kept, to the
-    same bits. It raises MemoryError if that is not enough, with the least that was found."""
+    same bits. It raises MemoryError if that is not enough, with the least that was found.
+
+    Args:
+      fun: The function, of trees of arrays and of static arguments. It must depend on its arguments alone, and on
+        arrays that it captures.
+      in_shardings: How arguments lie: one sharding for all, or a tree of them that is a prefix of the arguments'; None:
+        as they are. Static arguments have no entry.
+      out_shardings: How results lie, likewise; None: as the compiler chooses.
+      static_argnums: Positions of arguments that are passed as they are: fun is traced again for each of their values,
+        which need a hash.
+      static_argnames: Their names. Either follows from the other where fun has a signature.
+      donate_argnums: Positions of arguments that the caller gives away, whose memory results may take.
+      donate_argnames: Their names.
+      keep_unused: Makes no difference: arguments that fun does not use cost nothing.
+      device: The device to run on; deprecated, as in JAX: move the arguments.
+      backend: As device, by its platform.
+      inline: Makes no difference: operations of fun always become part of those of its caller.
+      compiler_options: None or {}: there are none.
+      memory_budget: The most bytes that a call may take beside its arguments.
+
+    Returns:
+      A function like fun. Its methods lower, trace and eval_shape take the same arguments, and clear_cache discards
+      what was compiled.
+
+    Raises:
+      ValueError: For positions or names that fun does not have, and for arguments that are both static and donated.
+      TypeError: If fun is no function, or a generator.
+      MemoryError: If a call cannot fit into memory_budget.
+
+    >>> print(jax.jit(lambda x: x * 2 + 1)(jnp.arange(3)))
+    [1 3 5]
+    """
     if fun is None:
         options = {name: value for name, value in locals().items() if name != "fun"}
         return lambda fun: jit(fun, **options)
@@ -251,7 +282,29 @@ def pmap(
     axis_size=None,
     donate_argnums=(),
 ):
-    """The function run on several devices, each with its own slice of the arguments. pmaps nest."""
+    """The function run on several devices, each with its own slice of the arguments. pmaps nest.
+
+    Args:
+      fun: The function of one device's slices.
+      axis_name: The name of the devices for collectives.
+      in_axes: The dimension along which each argument is cut into slices: an int for all, a tuple with an entry for
+        each, or trees of these; None: every device gets the whole argument.
+      out_axes: Where the results are stacked, likewise; None: they are the same on all devices.
+      static_broadcasted_argnums: Positions of arguments that are passed as they are.
+      devices: The devices; default: those of the job in order of id. Only for an outermost pmap.
+      backend: "cpu" or None.
+      axis_size: The number of slices; needed if no argument is mapped.
+      donate_argnums: Positions of arguments that the caller gives away, as of jit.
+
+    Returns:
+      The function of all slices. In a job of several processes each passes the slices of its own devices.
+
+    Raises:
+      ValueError: By the call: if mapped arguments disagree in size, or there are fewer devices than slices.
+
+    >>> print(jax.pmap(lambda x: x * 2)(jnp.ones((1, 3))))
+    [[2. 2. 2.]]
+    """
     if fun is None:
         options = {name: value for name, value in locals().items() if name != "fun"}
         return functools.partial(pmap, **options)
@@ -282,7 +335,30 @@ Infer = Infer()
 
 
 def shard_map(f=None, /, *, out_specs, in_specs=Infer, mesh=None, axis_names=frozenset(), check_vma=True):
-    """The function run on every device of a mesh, on its own shards."""
+    """The function run on every device of a mesh, on its own shards.
+
+    Args:
+      f: The function of one device's shards. lax.psum and other collectives in it name axes of the mesh.
+      out_specs: How results are put together: a PartitionSpec for all, or a tree of them that is a prefix of the
+        results'. An axis that is not named must not vary in the result.
+      in_specs: How arguments are split, likewise; None for an argument that is passed whole. Default: as their types
+        say.
+      mesh: The mesh; default: that of jax.set_mesh.
+      axis_names: The axes that become manual; default: all of the mesh's.
+      check_vma: Whether results are checked to be equal along the axes that out_specs does not name.
+
+    Returns:
+      The function of whole arrays. It may be called outside jit, where it runs at once, and inside.
+
+    Raises:
+      ValueError: By the call: for specs that are no prefix of the trees, name axes that the mesh has not, or claim what
+        does not hold; IndivisibleError for arrays that do not divide.
+
+    >>> mesh = jax.make_mesh((1,), ("x",))
+    >>> total = jax.shard_map(lambda x: lax.psum(x.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
+    >>> print(total(jnp.arange(4)))
+    6
+    """
     if f is None:
         return functools.partial(
             shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma
@@ -329,7 +405,22 @@ def _with_untouched(f, in_specs, out_specs, mesh, axis_names, check_vma):
 
 
 def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name, mesh=None):
-    """shard_map over one axis, said by the dimension of each array that the axis splits."""
+    """shard_map over one axis, said by the dimension of each array that the axis splits.
+
+    Args:
+      f: The function of one device's shards.
+      in_axes: The dimension of each argument that the axis splits: an int, None, or a tree of these; default: as their
+        types say.
+      out_axes: Where results are put together, likewise; None: they are the same on all devices.
+      axis_name: The axis of the mesh.
+      mesh: The mesh; default: that of jax.set_mesh.
+
+    Returns:
+      The function of whole arrays.
+
+    Raises:
+      ValueError: For a negative dimension, and as shard_map.
+    """
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, mesh=mesh)
 
@@ -351,7 +442,19 @@ def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name, mesh=None):
 
 
 def eval_shape(fun, *args, **kwargs):
-    """The types of what the function would return for arguments like these. Nothing is computed."""
+    """The types of what the function would return for arguments like these. Nothing is computed.
+
+    Args:
+      fun: The function.
+      args: Its arguments; whatever has a shape and a dtype stands for an array.
+      kwargs: Its keyword arguments, likewise.
+
+    Returns:
+      A tree like the result, of ShapeDtypeStructs.
+
+    >>> print(jax.eval_shape(jnp.dot, jnp.ones((2, 3)), jnp.ones(3)))
+    ShapeDtypeStruct(shape=(2,), dtype=float32)
+    """
     _check_callable(fun, "eval_shape")
     args, kwargs = _core.tree_map(_typed, (args, kwargs))
     cached = fun if isinstance(fun, _core._CachedFunction) else _core._jit(fun, _name_of(fun), None, None, [], [], [])
@@ -367,7 +470,17 @@ def _typed(x):
 
 
 def typeof(x):
-    """The type of an array as users see it, such as float32[4,8]."""
+    """The type of an array as users see it, such as float32[4,8].
+
+    Args:
+      x: An array, a number, or a ShapeDtypeStruct.
+
+    Returns:
+      Its type, with shape, dtype, weak_type and sharding.
+
+    >>> print(jax.typeof(jnp.ones((2, 3))))
+    float32[2,3]
+    """
     from shoal.core import ShapedArray
 
     if isinstance(x, _core.ShapeDtypeStruct):
@@ -391,19 +504,31 @@ def process_indices(backend=None):
 
 
 def live_arrays(platform=None):
-    """The arrays that this program still refers to."""
+    """The arrays that this program still refers to.
+
+    Args:
+      platform: Makes no difference.
+    """
     import gc
 
     return [x for x in gc.get_objects() if type(x) is _core.Array]
 
 
 def default_device(device):
-    """In a `with` block new arrays lie on this device, and what is computed from arrays that nobody placed."""
+    """In a `with` block new arrays lie on this device, and what is computed from arrays that nobody placed.
+
+    Args:
+      device: The device in the block.
+    """
     return _option("jax_default_device", device)
 
 
 def disable_jit(disable=True):
-    """In a `with` block jitted functions are called as they are, line by line."""
+    """In a `with` block jitted functions are called as they are, line by line.
+
+    Args:
+      disable: Whether functions are called as they are in the block.
+    """
     return _option("jax_disable_jit", disable)
 
 
@@ -418,7 +543,9 @@ def _context(name):
         return _option(name, new_val)
 
     context.__name__ = context.__qualname__ = name.removeprefix("jax_")
-    context.__doc__ = f"The option {name} has another value in a `with` block."
+    context.__doc__ = (
+        f"The option {name} has another value in a `with` block.\n\nArgs:\n  new_val: The value in the block."
+    )
     return context
 
 
@@ -448,7 +575,11 @@ def checking_leaks():
 
 
 def copy_to_host_async(x):
-    """Starts what makes the arrays of a tree readable; here they are. Returns the tree."""
+    """Starts what makes the arrays of a tree readable; here they are. Returns the tree.
+
+    Args:
+      x: A tree of arrays.
+    """
     for leaf in _core.tree_leaves(x):
         if hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
@@ -456,12 +587,21 @@ def copy_to_host_async(x):
 
 
 def named_scope(name):
-    """A `with` block or function whose name profilers show."""
+    """A `with` block or function whose name profilers show.
+
+    Args:
+      name: The name.
+    """
     return _core.TraceAnnotation(name)
 
 
 def named_call(fun, *, name=None):
-    """The function under a name that profilers show."""
+    """The function under a name that profilers show.
+
+    Args:
+      fun: The function.
+      name: The name.
+    """
 
     @functools.wraps(fun)
     def wrapped(*args, **kwargs):
@@ -472,7 +612,11 @@ def named_call(fun, *, name=None):
 
 
 def make_user_context(default_value=None):
-    """A value that a `with` block sets."""
+    """A value that a `with` block sets.
+
+    Args:
+      default_value: The value outside of blocks.
+    """
     import contextvars
 
     variable = contextvars.ContextVar("user_context", default=default_value)
@@ -490,7 +634,11 @@ def make_user_context(default_value=None):
 
 
 def print_environment_info(return_string=False):
-    """Versions of what this package depends on."""
+    """Versions of what this package depends on.
+
+    Args:
+      return_string: Whether the text is returned, not printed.
+    """
     import numpy
 
     import shoal

@@ -62,7 +62,15 @@ class _Unknown:
 def custom_root(f, initial_guess, solve, tangent_solve, has_aux=False):
     """What solve(f, initial_guess) finds as a root of f, with the derivative that the implicit function theorem gives,
     by all that f uses: tangent_solve(g, y) solves g(x) = y, where g is f linearized at the root. With `has_aux` solve
-    returns a pair of the root and of what is passed on."""
+    returns a pair of the root and of what is passed on.
+
+    Args:
+      f: The function whose root is wanted.
+      initial_guess: A tree of arrays, near which it is looked for.
+      solve: The function (f, initial_guess) that finds it.
+      tangent_solve: The function (g, y) that solves g(x) = y for a linear g.
+      has_aux: Whether solve returns a pair.
+    """
     root = _Unknown("custom_root", initial_guess)
     solver = (root.solver_with_aux if has_aux else root.solver)("solve", solve)
     tangents = root.solver("tangent_solve", tangent_solve)
@@ -72,7 +80,16 @@ def custom_root(f, initial_guess, solve, tangent_solve, has_aux=False):
 def custom_linear_solve(matvec, b, solve, transpose_solve=None, symmetric=False, has_aux=False):
     """The solution x of matvec(x) = b that solve(matvec, b) finds, with derivatives by b and by all that matvec uses,
     which solve such equations again: in reverse by transpose_solve(vecmat, c), which is solve for `symmetric` ones.
-    With `has_aux` the solvers return a pair of the solution and of what is passed on."""
+    With `has_aux` the solvers return a pair of the solution and of what is passed on.
+
+    Args:
+      matvec: The linear function.
+      b: The right side: a tree of arrays.
+      solve: The function (matvec, b) that finds the solution.
+      transpose_solve: The same for the transpose; without it there is no derivative in reverse but through solve.
+      symmetric: Whether solve does for the transpose, too.
+      has_aux: Whether solvers return a pair.
+    """
     x = _Unknown("custom_linear_solve", b)
     solver = (x.solver_with_aux if has_aux else x.solver)("solve", solve)
     if transpose_solve is not None:

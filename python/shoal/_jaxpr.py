@@ -55,7 +55,14 @@ class Jaxpr:
 def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
     """A function of the same arguments, which may be ShapeDtypeStructs, that gives the traced graph of `fun`: an object
     with a text, in_avals, out_avals and eqns. With `return_shape` it gives the pair of that and the types of the result.
-    Nothing is computed."""
+    Nothing is computed.
+
+    Args:
+      fun: The function.
+      static_argnums: Positions of arguments that are passed as they are.
+      axis_env: Axes that collectives name, and their sizes.
+      return_shape: Whether the types of the results are returned, too.
+    """
     _functions._check_callable(fun, "make_jaxpr")
     if axis_env:
         raise misuse(

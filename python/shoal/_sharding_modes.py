@@ -21,7 +21,13 @@ def _specs(shardings):
 
 
 def auto_axes(f=None, /, *, axes=None, out_sharding=None):
-    """The function, in whose body the compiler chooses how Explicit axes split values."""
+    """The function, in whose body the compiler chooses how Explicit axes split values.
+
+    Args:
+      f: The function.
+      axes: The axes of the mesh; None: all.
+      out_sharding: How results lie; may also be given with the call.
+    """
     if f is None:
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
 
@@ -40,7 +46,13 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
 
 
 def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
-    """The function, in whose body Auto axes are Explicit. Its arguments are split as in_sharding says."""
+    """The function, in whose body Auto axes are Explicit. Its arguments are split as in_sharding says.
+
+    Args:
+      f: The function.
+      axes: The axes of the mesh; None: all.
+      in_sharding: How arguments lie; may also be given with the call.
+    """
     if f is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
 

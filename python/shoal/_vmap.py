@@ -23,7 +23,28 @@ def _axes(name, axes):
 def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None, sum_match=False):
     """The function of what is in each place of a dimension, in all places at once: of each argument the dimension that
     in_axes says, an int, None for an argument that is the same in all places, or a tree of these; keyword arguments
-    are mapped along their first. Results have it where out_axes says. Collectives inside may name axis_name."""
+    are mapped along their first. Results have it where out_axes says. Collectives inside may name axis_name.
+
+    Args:
+      fun: The function of one.
+      in_axes: The dimension of each argument that is mapped: an int for all, or a tuple with an entry for each, which
+        may be None or a tree; from the end if negative.
+      out_axes: Where the results have it, likewise; None: the result is the same in all places.
+      axis_name: The name of the places for collectives.
+      axis_size: The number of places; needed if no argument is mapped.
+      spmd_axis_name: Axes of the mesh that the mapped dimension is split over, in constraints and shard_maps inside.
+      sum_match: Must be False.
+
+    Returns:
+      The function of many.
+
+    Raises:
+      ValueError: By the call: if mapped arguments disagree in size, or none is mapped and there is no axis_size.
+      TypeError: If fun is no function, or in_axes is neither an int, None nor a tuple.
+
+    >>> print(jax.vmap(jnp.dot, in_axes=(0, None))(jnp.ones((2, 3)), jnp.arange(3.0)))
+    [3. 3.]
+    """
     if not callable(fun):
         raise misuse(TypeError, f"vmap: needs a function, got {type(fun)}")
     in_axes = _axes("vmap", in_axes)

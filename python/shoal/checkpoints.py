@@ -140,51 +140,100 @@ class Manager:
 
 
 def save(directory, step, tree, *, metadata=None):
-    """Saves a tree, and returns when it is on disk. Raises as Manager.save and Manager.wait."""
+    """Saves a tree, and returns when it is on disk. Raises as Manager.save and Manager.wait.
+
+    Args:
+      directory: The directory of the checkpoints.
+      step: The number of the step; None: the last one.
+      tree: A tree of arrays.
+      metadata: What is stored beside the arrays.
+    """
     _core._checkpoint_save(_os.fspath(directory), step, tree, _text("checkpoints.save", metadata))
 
 
 def restore(directory, like, *, step=None, partial=False):
-    """As Manager.restore."""
+    """As Manager.restore.
+
+    Args:
+      directory: The directory of the checkpoints.
+      like: A tree of arrays or of types, like the one that was saved: how arrays shall lie.
+      step: The number of the step; None: the last one.
+      partial: Whether arrays may be left out.
+    """
     return _core._checkpoint_restore(_os.fspath(directory), like, step, bool(partial))
 
 
 def steps(directory):
-    """The steps that have a checkpoint in a folder, ascending."""
+    """The steps that have a checkpoint in a folder, ascending.
+
+    Args:
+      directory: The directory of the checkpoints.
+    """
     return _core._checkpoint_steps(_os.fspath(directory))
 
 
 def describe(directory, step=None):
-    """What a checkpoint holds, by default the latest. Raises CheckpointError if there is none."""
+    """What a checkpoint holds, by default the latest. Raises CheckpointError if there is none.
+
+    Args:
+      directory: The directory of the checkpoints.
+      step: The number of the step; None: the last one.
+    """
     folder, step, metadata, processes, nbytes, arrays = _core._checkpoint_describe(_os.fspath(directory), step)
     return Checkpoint(folder, step, _loads(metadata), processes, nbytes, _arrays(arrays))
 
 
 def verify(directory, step=None):
     """Reads a whole checkpoint and compares it with its checksums. Raises CheckpointError, naming array and file, if
-    something is missing or damaged."""
+    something is missing or damaged.
+
+    Args:
+      directory: The directory of the checkpoints.
+      step: The number of the step; None: the last one.
+    """
     _core._checkpoint_verify(_os.fspath(directory), step)
 
 
 def dotted_name(path):
-    """The name that other tools would give to a path: "layers.0.w" for "['layers'][0]['w']"."""
+    """The name that other tools would give to a path: "layers.0.w" for "['layers'][0]['w']".
+
+    Args:
+      path: The path of an array in a tree.
+    """
     return _core._dotted_name(path)
 
 
 def export_safetensors(directory, file, *, step=None, name=None):
     """Writes the arrays of a checkpoint, each whole, to one safetensors file, in bounded memory. `name` gives the name of
     an array in the file for its path; default: dotted_name. Keys of random numbers are stored as uint32, and complex128
-    as float64, with one more dimension."""
+    as float64, with one more dimension.
+
+    Args:
+      directory: The directory of the checkpoints.
+      file: The file.
+      step: The number of the step; None: the last one.
+      name: The function from the path of an array to its name.
+    """
     _core._checkpoint_export(_os.fspath(directory), _os.fspath(file), step, name)
 
 
 def save_safetensors(file, arrays, *, metadata=None):
-    """Writes a dict of arrays of this process to a safetensors file."""
+    """Writes a dict of arrays of this process to a safetensors file.
+
+    Args:
+      file: The file.
+      arrays: The arrays, by their names.
+      metadata: What is stored beside the arrays.
+    """
     _core._save_safetensors(_os.fspath(file), dict(arrays), dict(metadata or {}))
 
 
 def describe_safetensors(path):
-    """What is in a safetensors file, or in those of an index or folder; see load_safetensors."""
+    """What is in a safetensors file, or in those of an index or folder; see load_safetensors.
+
+    Args:
+      path: The file.
+    """
     return _arrays(_core._describe_safetensors(_os.fspath(path)))
 
 
@@ -195,5 +244,12 @@ def load_safetensors(path, like=None, *, names=None, partial=False):
     `partial`, the file may have arrays that the tree has not.
 
     Raises CheckpointError for what is no such file, NotImplementedError for dtypes that there are not here (f8), and as
-    Manager.restore where it does not fit the tree."""
+    Manager.restore where it does not fit the tree.
+
+    Args:
+      path: The file.
+      like: A tree of arrays or of types, like the one that was saved: how arrays shall lie.
+      names: Which arrays; None: all.
+      partial: Whether arrays may be left out.
+    """
     return _core._load_safetensors(_os.fspath(path), like, dict(names or {}), bool(partial))

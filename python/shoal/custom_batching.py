@@ -58,5 +58,9 @@ class _Sequential(custom_vmap):
 
 
 def sequential_vmap(f):
-    """f, which under vmap is done place by place, in a loop."""
+    """f, which under vmap is done place by place, in a loop.
+
+    Args:
+      f: The function.
+    """
     return _Sequential(f)

@@ -14,5 +14,9 @@ from shoal._custom_rules import (
 
 
 def custom_vjp_primal_tree_values(tree):
-    """The values of the arguments of a forward rule with symbolic zeros."""
+    """The values of the arguments of a forward rule with symbolic zeros.
+
+    Args:
+      tree: A tree.
+    """
     return _core.tree_map(lambda leaf: leaf.value if isinstance(leaf, CustomVJPPrimal) else leaf, tree)

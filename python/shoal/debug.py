@@ -13,7 +13,15 @@ __all__ = ["callback", "inspect_array_sharding", "print", "visualize_array_shard
 
 def callback(callback, *args, ordered=False, partitioned=False, **kwargs):
     """Calls a function with the values of these trees each time the program comes here, in the order of the program. With
-    `ordered`, ValueError is raised where devices of several processes each make calls."""
+    `ordered`, ValueError is raised where devices of several processes each make calls.
+
+    Args:
+      callback: The function that is called.
+      args: What it is called with: trees of arrays.
+      ordered: Whether calls must be in the order of the program, as they are within a process.
+      partitioned: Whether each device's own part is passed.
+      kwargs: The same, by name.
+    """
     check_order("debug.callback", ordered)
     leaves, treedef = _core.tree_flatten((args, kwargs))
 
@@ -50,7 +58,16 @@ def _check(fmt, args, kwargs):
 
 
 def print(fmt, *args, ordered=False, partitioned=False, skip_format_check=False, **kwargs):
-    """Prints a line each time the program comes here; {} and {name} stand for values."""
+    """Prints a line each time the program comes here; {} and {name} stand for values.
+
+    Args:
+      fmt: The text, with {} for each argument.
+      args: The arguments.
+      ordered: Whether calls must be in the order of the program, as they are within a process.
+      partitioned: Whether each device's own part is passed.
+      skip_format_check: Whether the text is not checked here.
+      kwargs: The arguments, by name.
+    """
     if not skip_format_check:
         _check(fmt, args, kwargs)
 

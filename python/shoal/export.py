@@ -86,7 +86,15 @@ def register_pytree_node_serialization(
     """Says how trees with nodes of a class are stored: by this name, and the bytes of what the class's flatten function
     gives beside the children. `from_children` makes an object of that and children; without, the class's unflatten
     function does. Returns the class. Raises ValueError for a class or a name that is registered already, and for a class
-    that is no node of trees."""
+    that is no node of trees.
+
+    Args:
+      nodetype: The class.
+      serialized_name: Its name in what is stored.
+      serialize_auxdata: The function from what is no child to bytes.
+      deserialize_auxdata: The function back.
+      from_children: The function (auxdata, children) that makes a node.
+    """
     if nodetype in _names:
         raise ValueError(
             f"register_pytree_node_serialization: {nodetype} is registered already, as {_names[nodetype][0]!r}"
@@ -108,7 +116,12 @@ def register_pytree_node_serialization(
 
 
 def register_namedtuple_serialization(nodetype, *, serialized_name):
-    """The same for a named tuple, whose fields must be the same where it is read."""
+    """The same for a named tuple, whose fields must be the same where it is read.
+
+    Args:
+      nodetype: The class.
+      serialized_name: Its name in what is stored.
+    """
     if not _is_namedtuple(nodetype):
         raise ValueError(
             f"register_namedtuple_serialization: {nodetype} is no named tuple; use register_pytree_node_serialization"
@@ -388,7 +401,11 @@ def export(fun_jit, *, platforms=None, disabled_checks=()):
 
 def deserialize(blob):
     """The function that `Exported.serialize` stored. Raises ValueError for bytes that are none, that are damaged, or
-    that another version of Shoal stored."""
+    that another version of Shoal stored.
+
+    Args:
+      blob: What serialize gave.
+    """
     try:
         stored = bytes(memoryview(blob))
     except TypeError:
@@ -429,12 +446,20 @@ class SymbolicScope:
 
 
 def is_symbolic_dim(p):
-    """Whether an extent is a variable: none is."""
+    """Whether an extent is a variable: none is.
+
+    Args:
+      p: A symbolic dimension, or a number.
+    """
     return False
 
 
 def symbolic_dim_bounds(p):
-    """The least and the most that an extent can be: itself."""
+    """The least and the most that an extent can be: itself.
+
+    Args:
+      p: A symbolic dimension, or a number.
+    """
     return (int(p), int(p))
 
 

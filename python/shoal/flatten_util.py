@@ -8,7 +8,11 @@ from shoal._misuse import misuse as _misuse
 
 
 def ravel_pytree(pytree):
-    """The leaves of a tree in one vector, and the function that makes such a tree of a vector."""
+    """The leaves of a tree in one vector, and the function that makes such a tree of a vector.
+
+    Args:
+      pytree: A tree of arrays.
+    """
     leaves, structure = _tree_flatten(pytree)
     arrays = [_numpy.asarray(leaf) for leaf in leaves]
     dtype = _numpy.result_type(*(a.dtype for a in arrays)) if arrays else _numpy.float32

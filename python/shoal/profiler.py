@@ -11,7 +11,13 @@ __all__ = ["StepTraceAnnotation", "TraceAnnotation", "annotate_function", "start
 
 
 def start_trace(log_dir, *args, **kwargs):
-    """Records from now on. `log_dir` is a folder, which is made, or a file that ends with .json."""
+    """Records from now on. `log_dir` is a folder, which is made, or a file that ends with .json.
+
+    Args:
+      log_dir: Where the trace is written.
+      args: Makes no difference.
+      kwargs: Makes no difference.
+    """
     path = os.fspath(log_dir)
     if not path.endswith(".json"):
         os.makedirs(path, exist_ok=True)
@@ -26,7 +32,13 @@ def stop_trace():
 
 @contextlib.contextmanager
 def trace(log_dir, *args, **kwargs):
-    """Records in a `with` block."""
+    """Records in a `with` block.
+
+    Args:
+      log_dir: Where the trace is written.
+      args: Makes no difference.
+      kwargs: Makes no difference.
+    """
     start_trace(log_dir)
     try:
         yield
@@ -35,12 +47,24 @@ def trace(log_dir, *args, **kwargs):
 
 
 def StepTraceAnnotation(name, *, step_num=0, **kwargs):
-    """An annotation of one step of a loop, with its number."""
+    """An annotation of one step of a loop, with its number.
+
+    Args:
+      name: The name under which the time is shown.
+      step_num: The number of the step.
+      kwargs: Makes no difference.
+    """
     return _core._step_annotation(name, step_num)
 
 
 def annotate_function(func, name=None, **kwargs):
-    """The function, whose calls are shown under a name."""
+    """The function, whose calls are shown under a name.
+
+    Args:
+      func: The function.
+      name: The name under which the time is shown.
+      kwargs: Makes no difference.
+    """
     import functools
 
     @functools.wraps(func)

@@ -40,7 +40,12 @@ Mesh.__call__ = _within
 
 
 def make_single_device_sharding(device, *, memory_kind=None):
-    """All of an array on one device."""
+    """All of an array on one device.
+
+    Args:
+      device: The device.
+      memory_kind: The memory: "device", "pinned_host" or "unpinned_host".
+    """
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 

@@ -117,7 +117,17 @@ def check_jvp(f, f_jvp, args, atol=None, rtol=None, eps=None, err_msg=""):
 
     args: a tuple of trees of floating-point arrays. atol, rtol: a number, or a dict by dtype. eps: the step, which depends on
     the dtype where it is not given. Raises AssertionError where they differ, TypeError for arguments that have no
-    derivative."""
+    derivative.
+
+    Args:
+      f: The function.
+      f_jvp: Its derivative forward.
+      args: Where: its arguments.
+      atol: The difference that is allowed.
+      rtol: The same, in parts of the value.
+      eps: How far arguments are moved for the difference.
+      err_msg: What the error says, too.
+    """
     args = tuple(args)
     tangents = _direction(np.random.default_rng(0))(args)
     value, derivative = f_jvp(args, tangents)
@@ -130,7 +140,17 @@ def check_jvp(f, f_jvp, args, atol=None, rtol=None, eps=None, err_msg=""):
 
 def check_vjp(f, f_vjp, args, atol=None, rtol=None, eps=None, err_msg=""):
     """Compares f_vjp(*args), which is to be (f(*args), the function from cotangents to those of the arguments), with
-    differences of f. Arguments and errors are those of `check_jvp`."""
+    differences of f. Arguments and errors are those of `check_jvp`.
+
+    Args:
+      f: The function.
+      f_vjp: Its derivative in reverse.
+      args: Where: its arguments.
+      atol: The difference that is allowed.
+      rtol: The same, in parts of the value.
+      eps: How far arguments are moved for the difference.
+      err_msg: What the error says, too.
+    """
     args = tuple(args)
     random = _direction(np.random.default_rng(0))
     value, pull = f_vjp(*args)
@@ -153,7 +173,17 @@ def _through_linearize(f, primals, tangents):
 
 def check_grads(f, args, order, modes=("fwd", "rev"), atol=None, rtol=None, eps=None):
     """Compares derivatives of f at args with differences, up to an order: "fwd" those of jvp, "rev" those of vjp, "lin"
-    those of linearize, each of each. Arguments and errors are those of `check_jvp`."""
+    those of linearize, each of each. Arguments and errors are those of `check_jvp`.
+
+    Args:
+      f: The function.
+      args: Where: its arguments.
+      order: How often it is differentiated.
+      modes: "fwd", "rev" or both.
+      atol: The difference that is allowed.
+      rtol: The same, in parts of the value.
+      eps: How far arguments are moved for the difference.
+    """
     options = dict(atol=atol, rtol=rtol, eps=eps)
 
     def check(f, args, order, path):

@@ -20,7 +20,11 @@ from shoal.tree_util import (
 
 
 def static(**kwargs):
-    """A field of a dataclass that is part of the structure: dataclasses.field with metadata that says so."""
+    """A field of a dataclass that is part of the structure: dataclasses.field with metadata that says so.
+
+    Args:
+      kwargs: Options of dataclasses.field.
+    """
     import dataclasses  # It takes long to import.
 
     metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}

@@ -44,12 +44,22 @@ PyTreeDef.__reduce__ = _reduce
 
 
 def treedef_children(treedef):
-    """The structures of the children of a tree."""
+    """The structures of the children of a tree.
+
+    Args:
+      treedef: The structure.
+    """
     return treedef.children()
 
 
 def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
-    """The leaves, each behind the path that leads to it, and the structure."""
+    """The leaves, each behind the path that leads to it, and the structure.
+
+    Args:
+      tree: A tree.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+      is_leaf_takes_path: Whether is_leaf is called with the path, too.
+    """
     if not is_leaf_takes_path or is_leaf is None:
         return _core._flatten_with_path(tree, is_leaf, False), tree_structure(tree, is_leaf)
     answers = []
@@ -64,12 +74,26 @@ def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
 
 
 def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
-    """The leaves, each behind the path that leads to it."""
+    """The leaves, each behind the path that leads to it.
+
+    Args:
+      tree: A tree.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+      is_leaf_takes_path: Whether is_leaf is called with the path, too.
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def tree_map_with_path(f, tree, *rest, is_leaf=None, is_leaf_takes_path=False):
-    """tree_map of a function that is given the path of each leaf first."""
+    """tree_map of a function that is given the path of each leaf first.
+
+    Args:
+      f: The function.
+      tree: A tree.
+      rest: Further trees, of the structure of the first.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+      is_leaf_takes_path: Whether is_leaf is called with the path, too.
+    """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     others = [treedef.flatten_up_to(other) for other in rest]
     return treedef.unflatten([f(path, leaf, *more) for (path, leaf), *more in zip(pairs, *others)])
@@ -79,7 +103,14 @@ _NOTHING = object()
 
 
 def tree_reduce(function, tree, initializer=_NOTHING, is_leaf=None):
-    """functools.reduce over the leaves."""
+    """functools.reduce over the leaves.
+
+    Args:
+      function: The function of two values.
+      tree: A tree.
+      initializer: The first value.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+    """
     leaves = tree_leaves(tree, is_leaf)
     return functools.reduce(function, leaves) if initializer is _NOTHING else functools.reduce(
         function, leaves, initializer
@@ -87,7 +118,14 @@ def tree_reduce(function, tree, initializer=_NOTHING, is_leaf=None):
 
 
 def tree_reduce_associative(operation, tree, *, identity=_NOTHING, is_leaf=None):
-    """The leaves combined in pairs, and the results in pairs again."""
+    """The leaves combined in pairs, and the results in pairs again.
+
+    Args:
+      operation: The function of two values, which is associative.
+      tree: A tree.
+      identity: What changes nothing.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+    """
     leaves = tree_leaves(tree, is_leaf)
     if not leaves:
         if identity is _NOTHING:
@@ -99,18 +137,34 @@ def tree_reduce_associative(operation, tree, *, identity=_NOTHING, is_leaf=None)
 
 
 def tree_all(tree, *, is_leaf=None):
-    """Whether all leaves are true."""
+    """Whether all leaves are true.
+
+    Args:
+      tree: A tree.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+    """
     return all(tree_leaves(tree, is_leaf))
 
 
 def all_leaves(iterable, is_leaf=None):
-    """Whether each of the objects is a leaf."""
+    """Whether each of the objects is a leaf.
+
+    Args:
+      iterable: Trees.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+    """
     structures = (tree_structure(x, is_leaf) for x in iterable)
     return all(treedef_is_leaf(structure) and structure.num_leaves == 1 for structure in structures)
 
 
 def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
-    """A tree of trees, turned inside out."""
+    """A tree of trees, turned inside out.
+
+    Args:
+      outer_treedef: The structure outside.
+      inner_treedef: The structure inside.
+      pytree_to_transpose: A tree of the outer structure of trees of the inner one.
+    """
     leaves, treedef = tree_flatten(pytree_to_transpose)
     if inner_treedef is None:
         inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
@@ -122,7 +176,13 @@ def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
 
 
 def tree_broadcast(prefix_tree, full_tree, is_leaf=None):
-    """The leaves of a prefix repeated for each leaf of the tree."""
+    """The leaves of a prefix repeated for each leaf of the tree.
+
+    Args:
+      prefix_tree: A tree that is a prefix of the other.
+      full_tree: The tree.
+      is_leaf: Whether a part of the tree is taken as a leaf.
+    """
     treedef = tree_structure(prefix_tree, is_leaf)
     parts = treedef.flatten_up_to(full_tree)
     filled = [tree_map(lambda _, leaf=leaf: leaf, part) for leaf, part in zip(tree_leaves(prefix_tree, is_leaf), parts)]
@@ -130,12 +190,23 @@ def tree_broadcast(prefix_tree, full_tree, is_leaf=None):
 
 
 def build_tree(treedef, xs):
-    """The tree of a structure, whose leaves are those of xs."""
+    """The tree of a structure, whose leaves are those of xs.
+
+    Args:
+      treedef: The structure.
+      xs: The children.
+    """
     return treedef.unflatten(tree_leaves(xs))
 
 
 def keystr(keys, *, simple=False, separator=""):
-    """The path as text."""
+    """The path as text.
+
+    Args:
+      keys: The path.
+      simple: Whether names stand without brackets.
+      separator: What stands between names.
+    """
     if not simple:
         return separator.join(str(key) for key in keys)
 
@@ -152,19 +223,37 @@ _unflatten_functions = {}  # By class. shoal.export asks.
 
 
 def register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func=None):
-    """Makes objects of a class inner nodes of trees."""
+    """Makes objects of a class inner nodes of trees.
+
+    Args:
+      nodetype: The class.
+      flatten_func: The function from a node to its children and the rest.
+      unflatten_func: The function (rest, children) back.
+      flatten_with_keys_func: The same with keys.
+    """
     _core._register(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
     _unflatten_functions[nodetype] = unflatten_func
 
 
 def register_pytree_node_class(cls):
-    """The same for a class with tree_flatten and tree_unflatten."""
+    """The same for a class with tree_flatten and tree_unflatten.
+
+    Args:
+      cls: The class.
+    """
     register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
     return cls
 
 
 def register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func=None):
-    """The same, with keys for the children."""
+    """The same, with keys for the children.
+
+    Args:
+      nodetype: The class.
+      flatten_with_keys: The function from a node to pairs of keys and children, and the rest.
+      unflatten_func: The function (rest, children) back.
+      flatten_func: The function from a node to its children and the rest.
+    """
 
     def flatten(x):
         pairs, data = flatten_with_keys(x)
@@ -174,14 +263,25 @@ def register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatt
 
 
 def register_pytree_with_keys_class(cls):
-    """The same for a class with tree_flatten_with_keys and tree_unflatten."""
+    """The same for a class with tree_flatten_with_keys and tree_unflatten.
+
+    Args:
+      cls: The class.
+    """
     flatten = (lambda x: x.tree_flatten()) if hasattr(cls, "tree_flatten") else None
     register_pytree_with_keys(cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten, flatten)
     return cls
 
 
 def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields=()):
-    """Makes objects of a dataclass inner nodes: data fields are children, meta fields part of the structure."""
+    """Makes objects of a dataclass inner nodes: data fields are children, meta fields part of the structure.
+
+    Args:
+      nodetype: The class.
+      data_fields: The fields that are children.
+      meta_fields: The fields that are static.
+      drop_fields: The fields that are left out.
+    """
     import dataclasses  # It takes long to import.
 
     if data_fields is None and meta_fields is None:
@@ -234,7 +334,11 @@ def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields
 
 
 def register_static(cls):
-    """Makes objects of a class part of the structure, without leaves."""
+    """Makes objects of a class part of the structure, without leaves.
+
+    Args:
+      cls: The class.
+    """
     register_pytree_node(cls, lambda x: ((), x), lambda x, _: x)
     return cls
 

@@ -84,7 +84,12 @@ def _format(ndim, sharding):
 
 
 def with_layout_constraint(x, layouts):
-    """The tree, whose arrays shall lie as these layouts say."""
+    """The tree, whose arrays shall lie as these layouts say.
+
+    Args:
+      x: A tree of arrays.
+      layouts: The layouts.
+    """
 
     def check(leaf, layout):
         if not isinstance(layout, Layout):

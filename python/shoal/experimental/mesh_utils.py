@@ -4,7 +4,14 @@ from shoal import _core
 
 
 def create_device_mesh(mesh_shape, devices=None, *, contiguous_submeshes=False, allow_split_physical_axes=False):
-    """An array of NumPy of devices in this shape, in order of id."""
+    """An array of NumPy of devices in this shape, in order of id.
+
+    Args:
+      mesh_shape: How many devices along each axis.
+      devices: The devices; None: all.
+      contiguous_submeshes: Makes no difference.
+      allow_split_physical_axes: Makes no difference.
+    """
     import math
 
     import numpy
@@ -21,7 +28,16 @@ def create_hybrid_device_mesh(
     mesh_shape, dcn_mesh_shape, devices=None, *, process_is_granule=False, should_sort_granules_by_key=True,
     allow_split_physical_axes=False,
 ):
-    """A grid whose axes go over processes first, as dcn_mesh_shape says, and over the devices of each within."""
+    """A grid whose axes go over processes first, as dcn_mesh_shape says, and over the devices of each within.
+
+    Args:
+      mesh_shape: How many devices along each axis.
+      dcn_mesh_shape: How many processes along each axis.
+      devices: The devices; None: all.
+      process_is_granule: Makes no difference: granules are processes.
+      should_sort_granules_by_key: Makes no difference.
+      allow_split_physical_axes: Makes no difference.
+    """
     import numpy
 
     chosen = list(_core.devices() if devices is None else devices)

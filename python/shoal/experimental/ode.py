@@ -20,7 +20,18 @@ def odeint(func, y0, t, *args, rtol=1.4e-8, atol=1.4e-8, mxstep=float("inf"), hm
 
     Dormand and Prince, "A family of embedded Runge-Kutta formulae", 1980, with the errors and the quartic between steps of
     Shampine, "Some practical Runge-Kutta formulas", 1986; Chen, Rubanova, Bettencourt and Duvenaud, "Neural ordinary
-    differential equations", 2018, appendix C."""
+    differential equations", 2018, appendix C.
+
+    Args:
+      func: The function (y, t, *args) that gives the derivative.
+      y0: The first state: a tree of arrays.
+      t: The times, a vector that increases.
+      args: What func is called with, too.
+      rtol: The error that is allowed in a step, in parts of the state.
+      atol: The error that is always allowed.
+      mxstep: The greatest number of steps from one time to the next.
+      hmax: The longest step.
+    """
     import shoal.numpy as jnp
 
     state = _Unknown("odeint", y0)

@@ -127,12 +127,23 @@ ConvGeneralDilatedDimensionNumbers = object
 
 
 def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
-    """The nearest integer."""
+    """The nearest integer.
+
+    Args:
+      x: An array or a number.
+      rounding_method: Where a number goes that lies between two integers.
+    """
     return _round(x, RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN)
 
 
 def fft(x, fft_type, fft_lengths):
-    """The Fourier transform over the last dimensions, as many as there are lengths."""
+    """The Fourier transform over the last dimensions, as many as there are lengths.
+
+    Args:
+      x: An array or a number.
+      fft_type: Which transform: "fft", "ifft", "rfft" or "irfft".
+      fft_lengths: The extents that are transformed.
+    """
     if isinstance(fft_type, str):
         if fft_type.upper() not in FftType.__members__ or fft_type not in (fft_type.upper(), fft_type.lower()):
             raise _misuse(ValueError, f"Unknown FFT type '{fft_type}'")
@@ -143,14 +154,26 @@ def fft(x, fft_type, fft_lengths):
 
 
 def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers):
-    """The positions of batches, features and the other dimensions."""
+    """The positions of batches, features and the other dimensions.
+
+    Args:
+      lhs_shape: The extents of the operand.
+      rhs_shape: The extents of the window.
+      dimension_numbers: The meaning of the dimensions, as of conv_general_dilated.
+    """
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
     return ConvDimensionNumbers(*_conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers))
 
 
 def platform_dependent(*args, default=None, **per_platform):
-    """The function given for this platform, or the default one, of the arguments."""
+    """The function given for this platform, or the default one, of the arguments.
+
+    Args:
+      args: The arguments.
+      default: The function for other platforms.
+      per_platform: The functions, by platform.
+    """
     from shoal import default_backend
 
     function = per_platform.get(default_backend(), default)

@@ -22,7 +22,12 @@ def _type_of(x):
 
 
 def issubdtype(arg1, arg2):
-    """Whether the first dtype is of the kind of the second."""
+    """Whether the first dtype is of the kind of the second.
+
+    Args:
+      arg1: The dtype.
+      arg2: The dtype or kind that it may belong to.
+    """
     import numpy
 
     first, second = _type_of(arg1), _type_of(arg2)
@@ -50,7 +55,12 @@ def _stored_name(dtype):
 
 
 def isdtype(dtype, kind):
-    """Whether a dtype is of a kind: a dtype, a name such as 'real floating', or a tuple of these."""
+    """Whether a dtype is of a kind: a dtype, a name such as 'real floating', or a tuple of these.
+
+    Args:
+      dtype: The dtype.
+      kind: A kind, or a tuple of them, as the Array API names them.
+    """
     name = _stored_name(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:
@@ -78,10 +88,18 @@ def _limits(dtype, of):
 
 
 def finfo(dtype):
-    """The limits of the numbers of a floating-point dtype."""
+    """The limits of the numbers of a floating-point dtype.
+
+    Args:
+      dtype: The dtype.
+    """
     return _limits(dtype, "finfo")
 
 
 def iinfo(int_type):
-    """The limits of the numbers of an integer dtype."""
+    """The limits of the numbers of an integer dtype.
+
+    Args:
+      int_type: The dtype.
+    """
     return _limits(int_type, "iinfo")

@@ -12,34 +12,68 @@ UniqueInverseResult = namedtuple("_UniqueInverseResult", "values inverse_indices
 
 
 def unique_all(x, /, *, size=None, fill_value=None):
-    """The different elements, where each is first, the number of each element's value, and the counts."""
+    """The different elements, where each is first, the number of each element's value, and the counts.
+
+    Args:
+      x: The array.
+      size: How many elements the result has; None: as many as there are.
+      fill_value: What the result is filled up with.
+    """
     return UniqueAllResult(*_unique_all(x, size=size, fill_value=fill_value))
 
 
 def unique_counts(x, /, *, size=None, fill_value=None):
-    """The different elements and how often each occurs."""
+    """The different elements and how often each occurs.
+
+    Args:
+      x: The array.
+      size: How many positions the result has.
+      fill_value: What the result is filled up with.
+    """
     result = _unique_all(x, size=size, fill_value=fill_value)
     return UniqueCountsResult(result[0], result[3])
 
 
 def unique_inverse(x, /, *, size=None, fill_value=None):
-    """The different elements and the number of each element's value."""
+    """The different elements and the number of each element's value.
+
+    Args:
+      x: The array.
+      size: How many positions the result has.
+      fill_value: What the result is filled up with.
+    """
     result = _unique_all(x, size=size, fill_value=fill_value)
     return UniqueInverseResult(result[0], result[2])
 
 
 def unique_values(x, /, *, size=None, fill_value=None):
-    """The different elements."""
+    """The different elements.
+
+    Args:
+      x: The array.
+      size: How many positions the result has.
+      fill_value: What the result is filled up with.
+    """
     return _unique_all(x, size=size, fill_value=fill_value)[0]
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array of what speaks DLPack, whose memory it shares where no copy is needed."""
+    """An array of what speaks DLPack, whose memory it shares where no copy is needed.
+
+    Args:
+      x: The array.
+      device: Where the result lies.
+      copy: Whether the result is a copy.
+    """
     return _from_dlpack(x, device, copy)
 
 
 def iterable(y):
-    """Whether an object can be iterated over."""
+    """Whether an object can be iterated over.
+
+    Args:
+      y: Anything.
+    """
     try:
         iter(y)
     except TypeError:
@@ -48,17 +82,39 @@ def iterable(y):
 
 
 def array_repr(arr, max_line_width=None, precision=None, suppress_small=None):
-    """The text that repr() gives."""
+    """The text that repr() gives.
+
+    Args:
+      arr: The array.
+      max_line_width: How many characters a line has at most.
+      precision: How many digits are shown.
+      suppress_small: Whether numbers near 0 are shown as 0.
+    """
     return repr(_numpy.asarray(arr))
 
 
 def array_str(a, max_line_width=None, precision=None, suppress_small=None):
-    """The text that str() gives."""
+    """The text that str() gives.
+
+    Args:
+      a: The array.
+      max_line_width: How many characters a line has at most.
+      precision: How many digits are shown.
+      suppress_small: Whether numbers near 0 are shown as 0.
+    """
     return str(_numpy.asarray(a))
 
 
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    """func1d of each line along an axis, put together."""
+    """func1d of each line along an axis, put together.
+
+    Args:
+      func1d: The function of a vector.
+      axis: The dimension.
+      arr: The array.
+      args: More arguments of the function.
+      kwargs: The same, by name.
+    """
     moved = _numpy.moveaxis(arr, axis, -1)
     lines = moved.reshape((-1, moved.shape[-1]))
     results = _numpy.stack([_numpy.asarray(func1d(line, *args, **kwargs)) for line in lines])
@@ -70,7 +126,13 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 
 
 def apply_over_axes(func, a, axes):
-    """func(a, axis) for one axis after the other."""
+    """func(a, axis) for one axis after the other.
+
+    Args:
+      func: The function of an array and a dimension.
+      a: The array.
+      axes: The dimensions.
+    """
     for axis in (axes,) if isinstance(axes, int) else axes:
         result = func(a, axis)
         if result.ndim == _numpy.ndim(a) - 1:
@@ -82,12 +144,27 @@ def apply_over_axes(func, a, axes):
 
 
 def mask_indices(n, mask_func, k=0, *, size=None):
-    """The positions where mask_func, as triu, keeps an n × n matrix of ones."""
+    """The positions where mask_func, as triu, keeps an n × n matrix of ones.
+
+    Args:
+      n: The number of rows.
+      mask_func: The function of a matrix that keeps some elements, such as triu.
+      k: What mask_func is called with, too.
+      size: How many positions the result has; None: as many as there are.
+    """
     return _numpy.nonzero(mask_func(_numpy.ones((n, n)), k), size=size)
 
 
 def piecewise(x, condlist, funclist, *args, **kw):
-    """Of each element the function, or value, whose condition is the last that holds."""
+    """Of each element the function, or value, whose condition is the last that holds.
+
+    Args:
+      x: The array.
+      condlist: The conditions.
+      funclist: The functions, or numbers; one more is for where no condition holds.
+      args: More arguments of the function.
+      kw: Arguments of the functions, by name.
+    """
     x = _numpy.asarray(x)
     conditions = list(condlist) if _numpy.ndim(condlist[0]) or x.ndim == 0 else [condlist]
     functions = list(funclist)
@@ -105,7 +182,13 @@ def piecewise(x, condlist, funclist, *args, **kw):
 
 
 def trim_zeros(filt, trim="fb", axis=None):
-    """Without the zeros at the ends of a vector."""
+    """Without the zeros at the ends of a vector.
+
+    Args:
+      filt: The array.
+      trim: "f": at the beginning, "b": at the end, "fb": at both.
+      axis: The dimension.
+    """
     array = _numpy.asarray(filt)
     if array.ndim != 1:
         raise NotImplementedError("trim_zeros of arrays of several dimensions")
@@ -118,7 +201,13 @@ def trim_zeros(filt, trim="fb", axis=None):
 
 
 def einsum_path(subscripts, /, *operands, optimize="auto"):
-    """The order in which NumPy would contract the operands, as pairs of their positions, and a text about it."""
+    """The order in which NumPy would contract the operands, as pairs of their positions, and a text about it.
+
+    Args:
+      subscripts: The labels of dimensions, as of einsum.
+      operands: The arrays.
+      optimize: How the order is found.
+    """
     import numpy
 
     how = "greedy" if optimize in ("auto", True) else optimize

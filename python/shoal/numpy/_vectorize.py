@@ -40,7 +40,13 @@ def _sizes(arrays, names, sizes, what):
 def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
     """The function called with the elements of arrays that broadcast, one call for each place, or, where a signature
     such as '(n),(n)->()' names dimensions, with the arrays along these. Arguments in `excluded`, positions or names,
-    are passed as they are."""
+    are passed as they are.
+
+    Args:
+      pyfunc: The function.
+      excluded: Positions and names of arguments that are passed whole.
+      signature: The dimensions of the function, as "(n),(n)->()".
+    """
     for item in excluded:
         if not isinstance(item, (int, str)):
             raise misuse(

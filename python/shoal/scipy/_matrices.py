@@ -24,7 +24,12 @@ def _positions(m, n):
 
 
 def toeplitz(c, r=None):
-    """The matrix whose diagonals are constant, with the first column c and the first row r."""
+    """The matrix whose diagonals are constant, with the first column c and the first row r.
+
+    Args:
+      c: The first column.
+      r: The row.
+    """
     column = _vector(c)
     row = _numpy.conj(column) if r is None else _vector(r)
     values = _numpy.concatenate([_numpy.flip(row[..., 1:], -1), column], axis=-1)
@@ -33,7 +38,12 @@ def toeplitz(c, r=None):
 
 
 def hankel(c, r=None):
-    """The matrix whose antidiagonals are constant, with the first column c and the last row r."""
+    """The matrix whose antidiagonals are constant, with the first column c and the last row r.
+
+    Args:
+      c: The first column.
+      r: The row.
+    """
     column = _vector(c)
     row = _numpy.zeros_like(column) if r is None else _vector(r)
     values = _numpy.concatenate([column, row[..., 1:]], axis=-1)
@@ -42,14 +52,22 @@ def hankel(c, r=None):
 
 
 def circulant(c):
-    """The matrix whose columns are c, rotated by their number."""
+    """The matrix whose columns are c, rotated by their number.
+
+    Args:
+      c: The first column.
+    """
     column = _vector(c)
     i, j = _positions(column.shape[-1], column.shape[-1])
     return column[..., (i - j) % column.shape[-1]]
 
 
 def companion(a):
-    """The matrix whose characteristic polynomial has these coefficients, the highest first."""
+    """The matrix whose characteristic polynomial has these coefficients, the highest first.
+
+    Args:
+      a: A vector.
+    """
     a = _flat(a, "companion", 2)
     first = -a[1:] / a[0]
     below = _numpy.eye(first.size - 1, first.size, dtype=first.dtype)
@@ -58,7 +76,11 @@ def companion(a):
 
 def fiedler_companion(a):
     """The matrix with five diagonals whose characteristic polynomial has these coefficients, the highest first (Fiedler
-    2003)."""
+    2003).
+
+    Args:
+      a: A vector.
+    """
     a = _flat(a, "fiedler_companion", 2)
     n = a.size - 1
     a = a / a[0]
@@ -71,7 +93,13 @@ def fiedler_companion(a):
 
 
 def convolution_matrix(a, n, mode="full"):
-    """The matrix whose product with a vector of n elements is the convolution with it."""
+    """The matrix whose product with a vector of n elements is the convolution with it.
+
+    Args:
+      a: A vector.
+      n: The number of rows.
+      mode: "full", "same" or "valid".
+    """
     if n <= 0:
         raise _misuse(ValueError, "n must be a positive integer.")
     if mode not in ("full", "same", "valid"):
@@ -85,7 +113,13 @@ def convolution_matrix(a, n, mode="full"):
 
 
 def dft(n, scale=None, *, dtype=None):
-    """The matrix of the discrete Fourier transform."""
+    """The matrix of the discrete Fourier transform.
+
+    Args:
+      n: The number of rows.
+      scale: None, "sqrtn" or "n": by what the matrix is divided.
+      dtype: The dtype of the result.
+    """
     if scale not in (None, "sqrtn", "n"):
         raise _misuse(ValueError, f"scale must be None, 'sqrtn', or 'n'; {scale!r} is not valid.")
     i, j = _positions(n, n)
@@ -97,13 +131,22 @@ def dft(n, scale=None, *, dtype=None):
 
 
 def fiedler(a):
-    """The distances of the elements from each other."""
+    """The distances of the elements from each other.
+
+    Args:
+      a: A vector.
+    """
     a = _numpy.asarray(a)
     return _numpy.abs(a[..., :, None] - a[..., None, :])
 
 
 def hadamard(n, dtype=int):
-    """The matrix of 1 and -1 whose columns are orthogonal, for a power of two."""
+    """The matrix of 1 and -1 whose columns are orthogonal, for a power of two.
+
+    Args:
+      n: The number of rows.
+      dtype: The dtype of the result.
+    """
     if n < 1 or n & (n - 1):
         raise _misuse(ValueError, "n must be an positive integer, and n must be a power of 2")
     i, j = _positions(n, n)
@@ -111,7 +154,12 @@ def hadamard(n, dtype=int):
 
 
 def helmert(n, full=False):
-    """The matrix of differences of Helmert, whose rows are orthonormal; with the row of means if full."""
+    """The matrix of differences of Helmert, whose rows are orthonormal; with the row of means if full.
+
+    Args:
+      n: The number of rows.
+      full: Whether the first row is there, too.
+    """
     i, j = _positions(n, n)
     below = _numpy.where(j < i, 1.0, _numpy.where(j == i, -_numpy.asarray(i, float), 0.0))
     scale = _numpy.sqrt(_numpy.asarray(_numpy.maximum(i * (i + 1), 1), float))
@@ -120,13 +168,21 @@ def helmert(n, full=False):
 
 
 def hilbert(n):
-    """The matrix of 1 / (i + j + 1)."""
+    """The matrix of 1 / (i + j + 1).
+
+    Args:
+      n: The number of rows.
+    """
     i, j = _positions(n, n)
     return 1 / _numpy.asarray(i + j + 1, float)
 
 
 def invhilbert(n):
-    """The inverse of the matrix of Hilbert."""
+    """The inverse of the matrix of Hilbert.
+
+    Args:
+      n: The number of rows.
+    """
     choose = math.comb
     return _numpy.array(
         [
@@ -141,7 +197,12 @@ def invhilbert(n):
 
 
 def leslie(f, s):
-    """The matrix of a population: fecundities in its first row, and the shares that survive below the diagonal."""
+    """The matrix of a population: fecundities in its first row, and the shares that survive below the diagonal.
+
+    Args:
+      f: How many young each age has.
+      s: Which part of each age lives on.
+    """
     f, s = _flat(f, "leslie", 1), _flat(s, "leslie", 1)
     if s.size != f.size - 1:
         raise _misuse(ValueError, 
@@ -159,11 +220,21 @@ def _triangles(n, kind, lower, symmetric):
 
 
 def pascal(n, kind=None):
-    """The matrix of binomial coefficients."""
+    """The matrix of binomial coefficients.
+
+    Args:
+      n: The number of rows.
+      kind: "symmetric", "lower" or "upper".
+    """
     return _triangles(n, kind, math.comb, lambda i, j: math.comb(i + j, i))
 
 
 def invpascal(n, kind=None):
-    """The inverse of the matrix of binomial coefficients."""
+    """The inverse of the matrix of binomial coefficients.
+
+    Args:
+      n: The number of rows.
+      kind: "symmetric", "lower" or "upper".
+    """
     lower = lambda i, j: math.comb(i, j) * (-1) ** (i + j)
     return _triangles(n, kind, lower, lambda i, j: sum(lower(k, i) * lower(k, j) for k in range(n)))

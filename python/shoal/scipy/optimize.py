@@ -26,7 +26,16 @@ class OptimizeResults(NamedTuple):
 def minimize(fun, x0, args=(), *, method, tol=None, options=None):
     """The x near the vector x0 where fun(x, *args), a real scalar, is least, by the `method` "BFGS". `options` may have
     maxiter, norm and gtol (the gradient's norm at which it ends) and line_search_maxiter; `tol` is accepted, and means
-    nothing, as in JAX."""
+    nothing, as in JAX.
+
+    Args:
+      fun: The function, of a vector and of args, which gives a scalar.
+      x0: Where it begins.
+      args: What fun is called with, too.
+      method: "BFGS".
+      tol: The gradient's norm at which it ends.
+      options: maxiter, norm, gtol and line_search_maxiter.
+    """
     if not isinstance(args, tuple):
         raise _misuse(TypeError, f"args argument to minimize must be a tuple, got {args}")
     if method.lower() != "bfgs":

@@ -61,7 +61,11 @@ from shoal._core.numpy.special import (
 
 
 def bernoulli(n):
-    """The numbers of Bernoulli, from the 0th to the n-th."""
+    """The numbers of Bernoulli, from the 0th to the n-th.
+
+    Args:
+      n: How many numbers.
+    """
     # By the values of the zeta function at even numbers.
     numbers = [1.0, -0.5]
     for k in range(2, n + 1):
@@ -71,18 +75,37 @@ def bernoulli(n):
 
 
 def softmax(x, /, *, axis=None):
-    """exp(x), divided by its sum over dimensions, by default all."""
+    """exp(x), divided by its sum over dimensions, by default all.
+
+    Args:
+      x: An array or a number.
+      axis: The dimensions, from the end if negative.
+    """
     return _nn.softmax(x, axis=axis)
 
 
 def log_softmax(x, /, *, axis=None):
-    """log(softmax(x)), without underflow on the way."""
+    """log(softmax(x)), without underflow on the way.
+
+    Args:
+      x: An array or a number.
+      axis: The dimensions, from the end if negative.
+    """
     return _nn.log_softmax(x, axis=axis)
 
 
 def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
     """The spherical harmonics of degree n and order m at the polar angle theta and the azimuth phi. n_max is the greatest
-    degree, which must be given where n is traced."""
+    degree, which must be given where n is traced.
+
+    Args:
+      n: Degrees.
+      m: Orders.
+      theta: Polar angles, 0 to pi.
+      phi: Azimuths, 0 to 2 pi.
+      diff_n: Must be None.
+      n_max: The greatest degree that there may be.
+    """
     if diff_n is not None:
         raise NotImplementedError("sph_harm_y: diff_n is not there")
     if _numpy.isscalar(theta):

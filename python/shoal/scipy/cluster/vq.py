@@ -6,7 +6,13 @@ from shoal._core import linalg as _linalg
 
 def vq(obs, code_book, check_finite=True):
     """For each vector of observations the number of the nearest one of the code book, the first if there are several, and
-    its distance: of shapes (n, d) and (k, d), or (n,) and (k,). Raises ValueError for other ranks."""
+    its distance: of shapes (n, d) and (k, d), or (n,) and (k,). Raises ValueError for other ranks.
+
+    Args:
+      obs: The observations, a row for each.
+      code_book: The points, a row for each.
+      check_finite: Makes no difference.
+    """
     del check_finite
     obs, code_book = _numpy.asarray(obs), _numpy.asarray(code_book)
     if obs.ndim != code_book.ndim:

@@ -52,14 +52,34 @@ class _Vectors:
 def cg(A, b, x0=None, *, tol=1e-5, atol=0.0, maxiter=None, M=None):
     """The pair of the x with A x = b, by conjugate gradients, and None. A is Hermitian and positive definite: a matrix,
     or a function of trees like b. It ends where the length of b - A x is at most the greater of `tol` times that of b
-    and `atol`, or after `maxiter` steps, by default 10 for each unknown. M is near the inverse of A."""
+    and `atol`, or after `maxiter` steps, by default 10 for each unknown. M is near the inverse of A.
+
+    Args:
+      A: A function of the matrix, or the matrix.
+      b: The right side: a tree of arrays.
+      x0: Where it begins; default: 0.
+      tol: The error at which it ends, in parts of b.
+      atol: The error that is always allowed.
+      maxiter: How many steps there are at most.
+      M: What comes near to the inverse of A, likewise.
+    """
     vectors = _Vectors(b)
     options = vectors.options(x0, tol, atol, maxiter, M)
     return vectors.tree.unflatten(_lax._cg(vectors.linear(A), vectors.leaves, options)), None
 
 
 def bicgstab(A, b, x0=None, *, tol=1e-5, atol=0.0, maxiter=None, M=None):
-    """The same as cg for any A that has an inverse, by stabilized biconjugate gradients."""
+    """The same as cg for any A that has an inverse, by stabilized biconjugate gradients.
+
+    Args:
+      A: A function of the matrix, or the matrix.
+      b: The right side: a tree of arrays.
+      x0: Where it begins; default: 0.
+      tol: The error at which it ends, in parts of b.
+      atol: The error that is always allowed.
+      maxiter: How many steps there are at most.
+      M: What comes near to the inverse of A, likewise.
+    """
     vectors = _Vectors(b)
     options = vectors.options(x0, tol, atol, maxiter, M)
     return vectors.tree.unflatten(_lax._bicgstab(vectors.linear(A), vectors.leaves, options)), None
@@ -68,7 +88,19 @@ def bicgstab(A, b, x0=None, *, tol=1e-5, atol=0.0, maxiter=None, M=None):
 def gmres(A, b, x0=None, *, tol=1e-5, atol=0.0, restart=20, maxiter=None, M=None, solve_method="batched"):
     """The pair of the x with A x = b, by generalized minimal residuals, and of 0, or -1 if x is not finite. It looks for x in
     a space of `restart` dimensions, again and again, at most `maxiter` times. With the `solve_method` "batched" the
-    whole space is made first; with "incremental" it ends as soon as there is a solution in it."""
+    whole space is made first; with "incremental" it ends as soon as there is a solution in it.
+
+    Args:
+      A: A function of the matrix, or the matrix.
+      b: The right side: a tree of arrays.
+      x0: Where it begins; default: 0.
+      tol: The error at which it ends, in parts of b.
+      atol: The error that is always allowed.
+      restart: The number of dimensions of a space.
+      maxiter: How many steps there are at most.
+      M: What comes near to the inverse of A, likewise.
+      solve_method: "batched" or "incremental".
+    """
     if solve_method not in ("batched", "incremental"):
         raise _misuse(ValueError, f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'")
     vectors = _Vectors(b)

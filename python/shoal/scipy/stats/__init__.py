@@ -34,7 +34,15 @@ from shoal.scipy.stats._kde import gaussian_kde
 
 
 def sem(a, axis=0, ddof=1, nan_policy="propagate", *, keepdims=False):
-    """The standard error of the mean: the standard deviation over the root of the number of samples."""
+    """The standard error of the mean: the standard deviation over the root of the number of samples.
+
+    Args:
+      a: The samples.
+      axis: The dimension of the samples, from the end if negative; None: all.
+      ddof: The sum of squares is divided by the number of samples less this.
+      nan_policy: "propagate": NaN gives NaN; "omit": it does not count.
+      keepdims: Whether the dimension stays, with extent 1.
+    """
     if nan_policy not in ("propagate", "omit"):
         raise ValueError(f"sem: nan_policy must be 'propagate' or 'omit', not {nan_policy!r}")
     a = _numpy.asarray(a)

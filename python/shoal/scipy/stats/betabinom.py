@@ -6,7 +6,15 @@ from shoal.scipy.stats._given import given as _given
 
 
 def logpmf(k, n, a, b, loc=0):
-    """The logarithm of the probability of k."""
+    """The logarithm of the probability of k.
+
+    Args:
+      k: Where: whole numbers.
+      n: The number of trials.
+      a: A shape of the distribution.
+      b: A shape of the distribution.
+      loc: Where the distribution lies: what is added to its numbers.
+    """
     k, n, a, b, loc = _given(k, n, a, b, loc)
     y = _np.floor(k) - loc
     choices = -_np.log1p(n) - _special.betaln(n - y + 1, y + 1)
@@ -17,5 +25,13 @@ def logpmf(k, n, a, b, loc=0):
 
 
 def pmf(k, n, a, b, loc=0):
-    """The probability of k."""
+    """The probability of k.
+
+    Args:
+      k: Where: whole numbers.
+      n: The number of trials.
+      a: A shape of the distribution.
+      b: A shape of the distribution.
+      loc: Where the distribution lies: what is added to its numbers.
+    """
     return _np.exp(logpmf(k, n, a, b, loc))

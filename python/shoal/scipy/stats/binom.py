@@ -6,7 +6,14 @@ from shoal.scipy.stats._given import given as _given
 
 
 def logpmf(k, n, p, loc=0):
-    """The logarithm of the probability of k of n."""
+    """The logarithm of the probability of k of n.
+
+    Args:
+      k: Where: whole numbers.
+      n: The number of trials.
+      p: A probability.
+      loc: Where the distribution lies: what is added to its numbers.
+    """
     k, n, p, loc = _given(k, n, p, loc)
     y = k - loc
     choices = _special.gammaln(n + 1) - _special.gammaln(y + 1) - _special.gammaln(n - y + 1)
@@ -16,5 +23,12 @@ def logpmf(k, n, p, loc=0):
 
 
 def pmf(k, n, p, loc=0):
-    """The probability of k of n."""
+    """The probability of k of n.
+
+    Args:
+      k: Where: whole numbers.
+      n: The number of trials.
+      p: A probability.
+      loc: Where the distribution lies: what is added to its numbers.
+    """
     return _np.exp(logpmf(k, n, p, loc))

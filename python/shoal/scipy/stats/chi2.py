@@ -11,30 +11,72 @@ def _of_gamma(x, df, loc, scale):
 
 
 def logpdf(x, df, loc=0, scale=1):
-    """The logarithm of the density."""
+    """The logarithm of the density.
+
+    Args:
+      x: Where: an array or a number.
+      df: The number of degrees of freedom.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _gamma.logpdf(*_of_gamma(x, df, loc, scale))
 
 
 def pdf(x, df, loc=0, scale=1):
-    """The density."""
+    """The density.
+
+    Args:
+      x: Where: an array or a number.
+      df: The number of degrees of freedom.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _gamma.pdf(*_of_gamma(x, df, loc, scale))
 
 
 def cdf(x, df, loc=0, scale=1):
-    """The share below x."""
+    """The share below x.
+
+    Args:
+      x: Where: an array or a number.
+      df: The number of degrees of freedom.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _gamma.cdf(*_of_gamma(x, df, loc, scale))
 
 
 def sf(x, df, loc=0, scale=1):
-    """The share above x."""
+    """The share above x.
+
+    Args:
+      x: Where: an array or a number.
+      df: The number of degrees of freedom.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _gamma.sf(*_of_gamma(x, df, loc, scale))
 
 
 def logcdf(x, df, loc=0, scale=1):
-    """The logarithm of the share below x."""
+    """The logarithm of the share below x.
+
+    Args:
+      x: Where: an array or a number.
+      df: The number of degrees of freedom.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _gamma.logcdf(*_of_gamma(x, df, loc, scale))
 
 
 def logsf(x, df, loc=0, scale=1):
-    """The logarithm of the share above x."""
+    """The logarithm of the share above x.
+
+    Args:
+      x: Where: an array or a number.
+      df: The number of degrees of freedom.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _gamma.logsf(*_of_gamma(x, df, loc, scale))

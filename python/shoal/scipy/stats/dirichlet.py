@@ -6,7 +6,12 @@ from shoal.scipy.stats._given import given as _given
 
 
 def logpdf(x, alpha):
-    """The logarithm of the density; x has shares in its first dimension, of which the last may be left out."""
+    """The logarithm of the density; x has shares in its first dimension, of which the last may be left out.
+
+    Args:
+      x: Where: an array or a number.
+      alpha: The concentrations, along the first dimension.
+    """
     x, alpha = _given(x, alpha)
     if alpha.ndim != 1:
         raise ValueError(f"dirichlet.logpdf: alpha must have one dimension, not the shape {alpha.shape}")
@@ -24,5 +29,10 @@ def logpdf(x, alpha):
 
 
 def pdf(x, alpha):
-    """The density."""
+    """The density.
+
+    Args:
+      x: Where: an array or a number.
+      alpha: The concentrations, along the first dimension.
+    """
     return _np.exp(logpdf(x, alpha))

@@ -9,39 +9,81 @@ def _with_scale(scale, value):
 
 
 def logpdf(x, loc=0, scale=1):
-    """The logarithm of the density."""
+    """The logarithm of the density.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, scale = _standard(x, loc, scale)
     return _with_scale(scale, -z - _np.exp(-z) - _np.log(scale))
 
 
 def pdf(x, loc=0, scale=1):
-    """The density."""
+    """The density.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logpdf(x, loc, scale))
 
 
 def logcdf(x, loc=0, scale=1):
-    """The logarithm of the share below x."""
+    """The logarithm of the share below x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, scale = _standard(x, loc, scale)
     return _with_scale(scale, -_np.exp(-z))
 
 
 def cdf(x, loc=0, scale=1):
-    """The share below x."""
+    """The share below x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logcdf(x, loc, scale))
 
 
 def logsf(x, loc=0, scale=1):
-    """The logarithm of the share above x."""
+    """The logarithm of the share above x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, scale = _standard(x, loc, scale)
     return _with_scale(scale, _np.log(-_np.expm1(-_np.exp(-z))))
 
 
 def sf(x, loc=0, scale=1):
-    """The share above x."""
+    """The share above x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logsf(x, loc, scale))
 
 
 def ppf(p, loc=0, scale=1):
-    """The number below which a share p lies."""
+    """The number below which a share p lies.
+
+    Args:
+      p: A probability.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     p, loc, scale = _given(p, loc, scale)
     return _np.where((p > 0) & (p < 1), loc - scale * _np.log(-_np.log(p)), _np.nan)

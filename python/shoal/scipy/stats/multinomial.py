@@ -5,7 +5,13 @@ from shoal.scipy import special as _special
 
 
 def logpmf(x, n, p):
-    """The logarithm of the probability of the counts in the last dimension of x, which are n in all."""
+    """The logarithm of the probability of the counts in the last dimension of x, which are n in all.
+
+    Args:
+      x: Counts, along the last dimension.
+      n: The number of trials.
+      p: Probabilities, along the last dimension.
+    """
     x, n = _np.asarray(x), _np.asarray(n)
     p = _np.asarray(p, _np.result_type(p, float))
     if not (_np.issubdtype(x.dtype, _np.integer) and _np.issubdtype(n.dtype, _np.integer)):
@@ -18,5 +24,11 @@ def logpmf(x, n, p):
 
 
 def pmf(x, n, p):
-    """The probability of the counts."""
+    """The probability of the counts.
+
+    Args:
+      x: Counts, along the last dimension.
+      n: The number of trials.
+      p: Probabilities, along the last dimension.
+    """
     return _np.exp(logpmf(x, n, p))

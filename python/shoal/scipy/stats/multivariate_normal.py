@@ -16,7 +16,14 @@ def _floats(*arrays):
 
 def logpdf(x, mean, cov, allow_singular=None):
     """The logarithm of the density: of vectors along the last dimension, with a matrix of covariances, which is positive
-    definite, or a number for all components. Raises ValueError for shapes that do not fit."""
+    definite, or a number for all components. Raises ValueError for shapes that do not fit.
+
+    Args:
+      x: Where: an array or a number.
+      mean: The mean, a vector.
+      cov: The covariances, a matrix.
+      allow_singular: Makes no difference.
+    """
     if allow_singular is not None:
         raise NotImplementedError("multivariate_normal.logpdf: allow_singular")
     x, mean, cov = _floats(x, mean, cov)
@@ -50,5 +57,11 @@ def logpdf(x, mean, cov, allow_singular=None):
 
 
 def pdf(x, mean, cov):
-    """The density."""
+    """The density.
+
+    Args:
+      x: Where: an array or a number.
+      mean: The mean, a vector.
+      cov: The covariances, a matrix.
+    """
     return _np.exp(logpdf(x, mean, cov))

@@ -6,7 +6,14 @@ from shoal.scipy.stats._given import given as _given
 
 
 def logpmf(k, n, p, loc=0):
-    """The logarithm of the probability of k failures before the n-th success."""
+    """The logarithm of the probability of k failures before the n-th success.
+
+    Args:
+      k: Where: whole numbers.
+      n: The number of trials.
+      p: A probability.
+      loc: Where the distribution lies: what is added to its numbers.
+    """
     k, n, p, loc = _given(k, n, p, loc)
     y = k - loc
     choices = _special.gammaln(y + n) - _special.gammaln(n) - _special.gammaln(y + 1)
@@ -15,5 +22,12 @@ def logpmf(k, n, p, loc=0):
 
 
 def pmf(k, n, p, loc=0):
-    """The probability of k failures before the n-th success."""
+    """The probability of k failures before the n-th success.
+
+    Args:
+      k: Where: whole numbers.
+      n: The number of trials.
+      p: A probability.
+      loc: Where the distribution lies: what is added to its numbers.
+    """
     return _np.exp(logpmf(k, n, p, loc))

@@ -8,46 +8,94 @@ from shoal.scipy.stats._given import given as _given, standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
-    """The logarithm of the density."""
+    """The logarithm of the density.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, scale = _standard(x, loc, scale)
     return -(z * z + _math.log(2 * _math.pi)) / 2 - _np.log(scale)
 
 
 def pdf(x, loc=0, scale=1):
-    """The density."""
+    """The density.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logpdf(x, loc, scale))
 
 
 def cdf(x, loc=0, scale=1):
-    """The share below x."""
+    """The share below x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, _ = _standard(x, loc, scale)
     return _special.ndtr(z)
 
 
 def sf(x, loc=0, scale=1):
-    """The share above x."""
+    """The share above x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, _ = _standard(x, loc, scale)
     return _special.ndtr(-z)
 
 
 def logcdf(x, loc=0, scale=1):
-    """The logarithm of the share below x."""
+    """The logarithm of the share below x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, _ = _standard(x, loc, scale)
     return _special.log_ndtr(z)
 
 
 def logsf(x, loc=0, scale=1):
-    """The logarithm of the share above x."""
+    """The logarithm of the share above x.
+
+    Args:
+      x: Where: an array or a number.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, _ = _standard(x, loc, scale)
     return _special.log_ndtr(-z)
 
 
 def ppf(q, loc=0, scale=1):
-    """The number below which a share lies."""
+    """The number below which a share lies.
+
+    Args:
+      q: Shares between 0 and 1.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     q, loc, scale = _given(q, loc, scale)
     return _special.ndtri(q) * scale + loc
 
 
 def isf(q, loc=0, scale=1):
-    """The number above which a share lies."""
+    """The number above which a share lies.
+
+    Args:
+      q: Shares between 0 and 1.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return ppf(1 - q, loc, scale)

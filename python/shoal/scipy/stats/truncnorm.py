@@ -27,19 +27,43 @@ def _log_share(part, rest):
 
 
 def logpdf(x, a, b, loc=0, scale=1):
-    """The logarithm of the density; a and b are bounds of (x - loc) / scale."""
+    """The logarithm of the density; a and b are bounds of (x - loc) / scale.
+
+    Args:
+      x: Where: an array or a number.
+      a: The least number, before it is multiplied and moved.
+      b: The greatest number, before it is multiplied and moved.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, a, b, scale = _standard(x, a, b, loc, scale)
     value = -(z * z + _math.log(2 * _math.pi)) / 2 - _log_mass(a, b) - _np.log(scale)
     return _np.where(a < b, _np.where((z < a) | (z > b), -_np.inf, value), _np.nan)
 
 
 def pdf(x, a, b, loc=0, scale=1):
-    """The density."""
+    """The density.
+
+    Args:
+      x: Where: an array or a number.
+      a: The least number, before it is multiplied and moved.
+      b: The greatest number, before it is multiplied and moved.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logpdf(x, a, b, loc, scale))
 
 
 def logcdf(x, a, b, loc=0, scale=1):
-    """The logarithm of the share below x."""
+    """The logarithm of the share below x.
+
+    Args:
+      x: Where: an array or a number.
+      a: The least number, before it is multiplied and moved.
+      b: The greatest number, before it is multiplied and moved.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, a, b, _ = _standard(x, a, b, loc, scale)
     z = _np.clip(z, a, b)
     whole = _log_mass(a, b)
@@ -49,12 +73,28 @@ def logcdf(x, a, b, loc=0, scale=1):
 
 
 def cdf(x, a, b, loc=0, scale=1):
-    """The share below x."""
+    """The share below x.
+
+    Args:
+      x: Where: an array or a number.
+      a: The least number, before it is multiplied and moved.
+      b: The greatest number, before it is multiplied and moved.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logcdf(x, a, b, loc, scale))
 
 
 def logsf(x, a, b, loc=0, scale=1):
-    """The logarithm of the share above x."""
+    """The logarithm of the share above x.
+
+    Args:
+      x: Where: an array or a number.
+      a: The least number, before it is multiplied and moved.
+      b: The greatest number, before it is multiplied and moved.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     z, a, b, _ = _standard(x, a, b, loc, scale)
     z = _np.clip(z, a, b)
     whole = _log_mass(a, b)
@@ -64,5 +104,13 @@ def logsf(x, a, b, loc=0, scale=1):
 
 
 def sf(x, a, b, loc=0, scale=1):
-    """The share above x."""
+    """The share above x.
+
+    Args:
+      x: Where: an array or a number.
+      a: The least number, before it is multiplied and moved.
+      b: The greatest number, before it is multiplied and moved.
+      loc: Where the distribution lies: what is added to its numbers.
+      scale: How wide it is: by what its numbers are multiplied before.
+    """
     return _np.exp(logsf(x, a, b, loc, scale))

@@ -395,7 +395,8 @@ def fill():
             while True:
                 block.append(lines[i])
                 i += 1
-                is_statement = block[-1].strip().startswith("/// @example auto ")
+                last = [one for one in block if "/// @example " in one][-1]
+                is_statement = last.strip().startswith("/// @example auto ")
                 if not re.match(r"\s*/// @python " + ("|\\s*/// @example " if is_statement else ""), lines[i]):
                     break
             while re.match(r"\s*///   ", lines[i]):
@@ -636,7 +637,9 @@ def python_functions():
             if not str(getattr(value, "__module__", "shoal")).startswith("shoal"):
                 continue
             try:
-                signature = str(inspect.signature(value))
+                whole = inspect.signature(value)
+                bare = [one.replace(annotation=inspect.Parameter.empty) for one in whole.parameters.values()]
+                signature = str(inspect.Signature(bare))
             except (TypeError, ValueError):
                 signature = "(…)"
             found[f"{module_name}.{name}"] = (module_name, name, signature, inspect.getdoc(value) or "")

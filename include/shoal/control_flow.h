@@ -93,6 +93,9 @@ namespace shoal::lax {
 /// @param init The first carry: a tree of arrays.
 /// @param xs A tree of arrays, one slice for each trip.
 /// @return A pair of the last carry and the ys, stacked along a new first dimension.
+/// @example lax::scan([](Array c, Array x) { return std::pair(c + x, c * x); }, Array(0), arange(4)).second
+/// @python lax.scan(lambda c, x: (c + x, c * x), 0, jnp.arange(4))[1]
+///   [0 0 2 9]
 template <class F, class Carry, class Xs>
 auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = {},
           SourceLocation where = SourceLocation::current()) {
@@ -115,6 +118,9 @@ auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = 
 /// @param body The function from value to value.
 /// @param init The first value: a tree of arrays.
 /// @return The first value for which the condition is false.
+/// @example lax::while_loop([](Array x) { return x < 100; }, [](Array x) { return x * 2; }, Array(1))
+/// @python lax.while_loop(lambda x: x < 100, lambda x: x * 2, 1)
+///   128
 template <class C, class F, class T>
 auto while_loop(C condition, F body, const T& init, const WhileOptions& options = {},
                 SourceLocation where = SourceLocation::current()) {
@@ -135,6 +141,9 @@ auto while_loop(C condition, F body, const T& init, const WhileOptions& options 
 /// @param body The function (i, value) of which each trip is a call.
 /// @param init The first value: a tree of arrays.
 /// @return The value after the last trip; init if there is none.
+/// @example lax::fori_loop(0, 5, [](Array i, Array x) { return x + i; }, Array(0))
+/// @python lax.fori_loop(0, 5, lambda i, x: x + i, 0)
+///   10
 template <class F, class T>
 auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init, const ForiOptions& options = {},
                SourceLocation where = SourceLocation::current()) {
@@ -154,6 +163,9 @@ auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init
 /// @param on_false The function that is called otherwise.
 /// @param operands What either is called with: trees of arrays.
 /// @return What the function returned.
+/// @example lax::cond(true, [](Array x) { return x + 1; }, [](Array x) { return x - 1; }, Array(5))
+/// @python lax.cond(True, lambda x: x + 1, lambda x: x - 1, 5)
+///   6
 template <class F, class G, class... Args>
 auto cond(const Operand& predicate, F on_true, G on_false, const Args&... operands) {
   const std::tuple<detail::ArgumentOf<Args>...> arguments(detail::keep(operands)...);
@@ -185,6 +197,9 @@ R switch_(const Operand& index, const std::vector<std::function<R(P...)>>& branc
 /// @param function A function of a slice.
 /// @param xs A tree of arrays with equal first extents.
 /// @return The results, stacked along a new first dimension.
+/// @example lax::map([](Array x) { return x * x; }, arange(4))
+/// @python lax.map(lambda x: x * x, jnp.arange(4))
+///   [0 1 4 9]
 template <class F, class Xs>
 auto map(F function, const Xs& xs, const MapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   const std::tuple<detail::ArgumentOf<Xs>> arguments(detail::keep(xs));
@@ -210,6 +225,9 @@ T optimization_barrier(T operands, SourceLocation where = SourceLocation::curren
 /// @param combine The function of two trees like `elements`.
 /// @param elements A tree of arrays with equal extents along the dimension.
 /// @return A tree like `elements`.
+/// @example lax::associative_scan([](Array a, Array b) { return a + b; }, arange(4))
+/// @python lax.associative_scan(lambda a, b: a + b, jnp.arange(4))
+///   [0 1 3 6]
 template <class F, class T>
 T associative_scan(F combine, const T& elements, const AssociativeScanOptions& options = {},
                    SourceLocation where = SourceLocation::current()) {

@@ -266,12 +266,20 @@ class JacobianFunction : public Callable<JacobianFunction<F, kDirection, kArgnum
 /// of these. f returns a real scalar, or a pair of one and of a tree that is passed on; then the result is a pair of
 /// the gradient and this. Throws TypeMismatch if the value is no scalar of floats, or an argument has arrays of other
 /// dtypes.
+/// @return A function of the same arguments.
+/// @example grad([](const Array& x) { return power(x, 3); })(Array(2.0f))
+/// @python jax.grad(lambda x: x ** 3)(2.0)
+///   12.0
 template <std::size_t kFirst = 0, std::size_t... kMore, class F>
 auto grad(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::Gradient<F, false, kFirst, kMore...>(std::move(f), options, where);
 }
 
 /// The same for a pair of what f returns and the gradient.
+/// @return A function of the same arguments.
+/// @example value_and_grad([](const Array& x) { return x * x; })(Array(3.0f)).second
+/// @python jax.value_and_grad(lambda x: x * x)(3.0)[1]
+///   6.0
 template <std::size_t kFirst = 0, std::size_t... kMore, class F>
 auto value_and_grad(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::Gradient<F, true, kFirst, kMore...>(std::move(f), options, where);
@@ -287,6 +295,11 @@ auto value_and_grad(F f, const GradOptions& options = {}, SourceLocation where =
 /// give few. Each calls f once, and does all columns or rows at once, by vmap. Throws TypeMismatch for arguments of
 /// other dtypes than floats (jacrev: floats and complex numbers; with `holomorphic` complex numbers alone), and where
 /// the result is complex without `holomorphic`, or not with it. `allow_int` is for jacrev.
+/// @return A function of the same arguments.
+/// @example jacfwd([](const Array& x) { return x * x; })(array({1.0f, 2.0f}))
+/// @python jax.jacfwd(lambda x: x * x)(jnp.array([1.0, 2.0]))
+///   [[2. 0.]
+///    [0. 4.]]
 template <std::size_t kFirst = 0, std::size_t... kMore, class F>
 auto jacfwd(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::JacobianFunction<F, detail::Direction::kForward, kFirst, kMore...>(std::move(f), options, where);
@@ -298,6 +311,10 @@ auto jacrev(F f, const GradOptions& options = {}, SourceLocation where = SourceL
 
 /// The second derivatives of f, forward of reverse: jacfwd(jacrev(f)). Of a function that returns a scalar it is a tree
 /// like the argument of trees like the argument.
+/// @return A function of the same arguments.
+/// @example hessian([](const Array& x) { return power(x, 3); })(Array(2.0f))
+/// @python jax.hessian(lambda x: x ** 3)(2.0)
+///   12.0
 template <std::size_t kFirst = 0, std::size_t... kMore, class F>
 auto hessian(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return jacfwd<kFirst, kMore...>(jacrev<kFirst, kMore...>(std::move(f), options, where), options, where);
@@ -307,6 +324,9 @@ auto hessian(F f, const GradOptions& options = {}, SourceLocation where = Source
 /// @param primals Where: a tuple of the arguments.
 /// @param tangents How they change: a tuple of trees of the same types.
 /// @return A pair of what f returns, and how it changes.
+/// @example jvp([](const Array& x) { return x * x; }, std::tuple(3.0f), std::tuple(1.0f)).second
+/// @python jax.jvp(lambda x: x * x, (3.0,), (1.0,))[1]
+///   6.0
 template <class F, class... P, class... T>
 auto jvp(F f, const std::tuple<P...>& primals, const std::tuple<T...>& tangents,
          SourceLocation where = SourceLocation::current()) {
@@ -419,8 +439,16 @@ auto linearize(SourceLocation where, F f, const Args&... args) {
   }
 
 /// f at these arguments, and its derivative in reverse. f runs once, however often that is called.
+/// @return A pair of what f returns, and the function from its cotangent.
+/// @example vjp([](const Array& x) { return x * x; }, Array(3.0f)).second(Array(1.0f))
+/// @python jax.vjp(lambda x: x * x, 3.0)[1](1.0)[0]
+///   6.0
 SHOAL_OF_ARGUMENTS(vjp)
 /// f at these arguments, and its derivative there, forward.
+/// @return A pair of what f returns, and the function from tangents of the arguments.
+/// @example linearize([](const Array& x) { return x * x; }, Array(3.0f)).second(Array(10.0f))
+/// @python jax.linearize(lambda x: x * x, 3.0)[1](10.0)
+///   60.0
 SHOAL_OF_ARGUMENTS(linearize)
 /// The transpose of a linear function of arguments like these, which may be types alone (ShapeDtypeStruct): from a
 /// cotangent of the result to the tuple of those of the arguments, or the one of the only argument. Throws TypeMismatch

@@ -274,6 +274,9 @@ class Jit : public detail::CachedFunction<F, detail::JitCache> {
 /// it captures.
 /// @param f The function, of trees of arrays and of arguments that are no arrays, which are static.
 /// @return A function like f, whose calls from any thread share one cache.
+/// @example jit([](const Array& x) { return x * 2 + 1; })(arange(3))
+/// @python jax.jit(lambda x: x * 2 + 1)(jnp.arange(3))
+///   [1 3 5]
 template <class F>
 Jit<F> jit(F f, const JitOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return Jit<F>(std::move(f), options, where);

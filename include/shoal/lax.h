@@ -1,7 +1,7 @@
 // The functions of jax.lax: constraints, the collectives that run inside shard_map and pmap, and movement of elements.
 //
 // An axis is named as the enclosing shard_map's mesh or pmap names it; several axes are taken together, the first being
-// the most major. A name that is not bound throws UnboundAxisError. Where x is one array, it may also be a tree of
+// the most major. Where x is one array, it may also be a tree of
 // arrays: the collective is then applied to each of them.
 //
 // @param x An array or a number.
@@ -49,6 +49,8 @@ Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding);
 namespace lax {
 
 using shoal::with_sharding_constraint;
+
+// ---- Collectives. Throws UnboundAxisError for a name that no enclosing shard_map or pmap has.
 
 /// Lists of positions along the axes. Each list is a group of devices that communicate only with each other, in the
 /// order of the list. Every position must occur once, and all groups must have one size unless a reduction says

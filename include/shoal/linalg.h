@@ -2,7 +2,7 @@
 // arrays that are split along these stay where they are. Matrices are f32, f64, c64 or c128, and decompositions are
 // computed in their dtype. Integers of 64 bits are taken as f64, others and bool as f32.
 //
-// The functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that are not matrices, or not
+// Throws TypeMismatch for other dtypes, and InvalidArgument for operands that are not matrices, or not
 // square where they must be. A matrix without a solution gives infinity and NaN, as a division by 0 does.
 //
 // @param x A matrix [n, n] or [m, n], with batches before.

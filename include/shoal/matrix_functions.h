@@ -1,7 +1,7 @@
 // Functions of square matrices, as of jax.scipy.linalg, and equations whose unknown is a matrix; and what
 // jax.lax.linalg computes by loops. They are made of decompositions and products, and have the derivatives of these.
 //
-// The functions throw TypeMismatch for dtypes other than f32, f64, c64 and c128 (integers and bool become floats), and
+// Throws TypeMismatch for dtypes other than f32, f64, c64 and c128 (integers and bool become floats), and
 // InvalidArgument for operands whose extents do not fit. Those that say nothing of batches take one matrix.
 //
 // @param a A square matrix [n, n], with batches before.

@@ -1,7 +1,7 @@
 // The functions of jax.nn, and the usual losses.
 //
 // They take floats; integers of 64 bits are taken as f64, others and bool as f32, unless the function says otherwise.
-// On f16 and bf16 they compute in f32 and round once at the end. Other dtypes throw TypeMismatch.
+// On f16 and bf16 they compute in f32 and round once at the end. Throws TypeMismatch for other dtypes.
 //
 // @param x An array or a number.
 // @return An array of the shape of x.

@@ -297,8 +297,8 @@ Array where(const Operand& condition, const Operand& x, const Operand& y);
 Array astype(const Operand& x, Dtype dtype);
 
 // ---- Reductions. bool sums count in i32; means, variances and what is made of them are floats, and those of
-// f16 and bf16 are computed in f32 and rounded once at the end. Axes that do not exist throw OutOfRange; options that
-// mean nothing to a function, and a mask that does not broadcast to the operand, InvalidArgument.
+// f16 and bf16 are computed in f32 and rounded once at the end. Throws OutOfRange for axes that do not exist, and
+// InvalidArgument for options that mean nothing to a function, and for a mask that does not broadcast to the operand.
 // @param x The array to reduce.
 // @return An array without the dimensions that are reduced; with `keepdims` they have extent 1.
 

@@ -82,6 +82,9 @@ class Pmapped : public detail::CachedFunction<F, detail::PmapCache> {
 /// are several; and OutOfRange for a dimension that an array has not.
 /// @param f The function of one device's slices.
 /// @return The function of all slices.
+/// @example pmap([](const Array& x) { return x * 2; })(ones({1, 3}))
+/// @python jax.pmap(lambda x: x * 2)(jnp.ones((1, 3)))
+///   [[2. 2. 2.]]
 template <class F>
 Pmapped<F> pmap(F f, const PmapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return Pmapped<F>(std::move(f), options, where);

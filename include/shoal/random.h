@@ -15,7 +15,7 @@
 //
 // A key is an array whose dtype is that of its implementation, as key_fry, "key<fry>", and which only these functions
 // take; or raw, uint32[2] or uint32[4], of the default implementation. Keys made from a key are of its kind. vmap maps
-// over many keys. A function throws TypeMismatch for an array that is not a key, and InvalidArgument for an array of
+// over many keys. Throws TypeMismatch for an array that is not a key, and InvalidArgument for an array of
 // keys.
 //
 // dtype is that of the samples; functions that draw floats throw InvalidArgument for other dtypes. Where a function has
@@ -256,7 +256,7 @@ Array triangular(const Operand& key, const Operand& left, const Operand& mode, c
 //
 // Method "exact" rejects samples (Marsaglia and Tsang 2000, "A simple method for generating gamma variables"), each of
 // which has keys of its own. "approximate" has no loop: it uses the quantiles of Goldstein 1973, "Algorithm 451", which
-// are right to 0.05 %. Other methods throw InvalidArgument.
+// are right to 0.05 %. Throws InvalidArgument for other methods.
 // @param a The shape of the distribution, positive.
 // @param b The other shape, positive.
 // @param df The number of degrees of freedom, positive.

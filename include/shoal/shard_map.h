@@ -70,6 +70,13 @@ class ShardMapped : public detail::Callable<ShardMapped<F>, detail::ParametersOf
 /// hold, and IndivisibleError for arrays that do not divide.
 /// @param f The function of one device's shards.
 /// @return The function of whole arrays.
+/// @example auto mesh = make_mesh({1}, {"x"})
+/// @python mesh = jax.make_mesh((1,), ("x",))
+/// @example auto total = [](const Array& x) { return lax::psum(sum(x), "x"); }
+/// @python total = lambda x: lax.psum(jnp.sum(x), "x")
+/// @example shard_map(total, {.mesh = mesh, .in_specs = P("x"), .out_specs = P()})(arange(4))
+/// @python jax.shard_map(total, mesh=mesh, in_specs=P("x"), out_specs=P())(jnp.arange(4))
+///   6
 template <class F>
 ShardMapped<F> shard_map(F f, ShardMapOptions options, SourceLocation where = SourceLocation::current()) {
   return ShardMapped<F>(std::move(f), std::move(options), where);

@@ -2,7 +2,7 @@
 // the block-cyclic layout of ScaLAPACK, for who has data in it.
 //
 // As there, matrices are [m, n] of f32, f64, c64 or c128, however they are split, and no device ever holds all of one.
-// Functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that do not fit, with the argument.
+// Throws TypeMismatch for other dtypes, and InvalidArgument for operands that do not fit, with the argument.
 //
 // @param a The matrix.
 // @param b The other matrix, or right sides.

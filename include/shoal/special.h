@@ -1,6 +1,6 @@
 // Functions of jax.scipy.special that are not elementwise ops: the gamma family, Bessel functions, integrals.
 //
-// They take floats; integers of 64 bits are taken as f64, others and bool as f32. Other dtypes throw TypeMismatch.
+// They take floats; integers of 64 bits are taken as f64, others and bool as f32. Throws TypeMismatch for other dtypes.
 // Results are within 4 units in the last place unless something else is said (bessel_jn 32, sph_harm_y 16, owens_t 32
 // in f64, wofz 16 and 450 in f64, as tests have it); what iterates computes smaller floats in f64. Arguments outside
 // the domain give NaN.

@@ -70,6 +70,9 @@ class Vmapped {
 /// OutOfRange for a dimension that an array has not.
 /// @param f The function of one.
 /// @return The function of many.
+/// @example vmap([](const Array& x) { return dot(x, x); })(array({{1, 2}, {3, 4}}))
+/// @python jax.vmap(lambda x: jnp.dot(x, x))(jnp.array([[1, 2], [3, 4]]))
+///   [ 5 25]
 template <class F>
 auto vmap(F f, VmapOptions options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::Vmapped<F>(std::move(f), std::move(options), where);

@@ -76,6 +76,7 @@ class Struct:
     doc: Doc
     members: list[Member]
     header: str
+    is_open: bool = True  # Whether what comes next in it is public.
 
 
 @dataclasses.dataclass
@@ -314,6 +315,9 @@ class Reader:
                 if not stripped:
                     self.pending, self.group = [], []
                     continue
+                if stripped in ("public:", "protected:", "private:"):
+                    self.scopes[-1][1].is_open = stripped == "public:"
+                    continue
                 if stripped.startswith("///<"):
                     self.add_trailing(stripped[4:].strip())
                     continue
@@ -361,6 +365,8 @@ class Reader:
                     if depth == 0 and character == "}" and self.is_body(statement):
                         self.emit(statement, begin)
                         statement = ""
+                    elif depth == 0 and "".join(statement.split()) == "{}":  # After a list of braced members.
+                        statement = ""
                 elif character == ";" and depth == 0:
                     self.emit(statement, begin)
                     statement = ""
@@ -394,7 +400,8 @@ class Reader:
         match = re.match(r"(struct|class|enum(?: class)?|union|extern) ", plain)
         if match and "(" not in plain.replace("requires(", ""):
             name = re.match(r"(?:struct|class|enum(?: class)?|union|extern) (?:\[\[nodiscard\]\] )?(\w+)", plain)
-            struct = Struct(name[1] if name else "", self.namespace(), self.take_doc(), [], self.path.name)
+            struct = Struct(name[1] if name else "", self.namespace(), self.take_doc(), [], self.path.name,
+                            match[1] != "class")
             if self.is_public() and match[1] == "struct":
                 self.structs[f"{self.namespace()}::{struct.name}"] = struct
             self.scopes.append(("struct", struct))
@@ -437,6 +444,15 @@ class Reader:
         kind, struct = self.scopes[-1] if self.scopes else ("namespace", "")
         if kind == "struct":
             pending = self.take_doc()
+            self.latest = None
+            found = function_of(self.head_of(text))
+            outer = self.scopes[:-1]
+            is_seen = struct.is_open and all(one == "namespace" and "detail" not in name for one, name in outer)
+            if found and is_seen and "~" not in text and "= delete" not in text and "= default" not in text:
+                self.latest = Function(f"{struct.name}::{found[0]}", self.namespace(), self.head_of(text), found[1],
+                                       pending, together(self.file_doc, self.section), self.path.name, line)
+                self.functions.append(self.latest)
+                return
             if "(" not in text.split("=")[0].split("{")[0]:
                 match = re.match(r"(.*?)([A-Za-z_]\w*)\s*(?:=.*|\{.*)?$", text)
                 if match and not text.startswith(("using", "friend", "enum", "static")):
@@ -461,14 +477,14 @@ class Reader:
                 depth += 1
             elif character in ")":
                 depth -= 1
-            elif character == "{" and depth == 0:
+            elif depth == 0 and (character == "{" or (character == ":" and text[:j].rstrip().endswith(")"))):
                 return text[:j].rstrip()
         return text
 
     def add_trailing(self, text):
         """What a comment after a declaration says of it."""
         kind, struct = self.scopes[-1] if self.scopes else ("namespace", "")
-        if kind == "struct":
+        if kind == "struct" and self.latest is None:
             if struct.members:
                 member = struct.members[-1]
                 member.text = f"{member.text} {text}".strip()

@@ -56,7 +56,6 @@ NAMESPACES = {
     "shoal.mixed_precision": ["shoal::mixed_precision"],
     "shoal.data": ["shoal::data"],
     "shoal.linalg": ["shoal::linalg"],
-    "shoal.Array": ["shoal"],
 }
 PREFIXES = {"shoal.numpy": "jnp", "shoal.lax": "lax", "shoal": "jax"}
 DTYPES = {
@@ -106,12 +105,17 @@ class Finder:
         alias = self.aliases.get(f"{short}.{name}")
         if alias:
             names = [alias]
-        for namespace in NAMESPACES.get(module, []):
+        outer, _, last = module.rpartition(".")
+        is_method = last[:1].isupper()
+        if is_method:
+            names = [f"{last}::{one}" for one in names]
+        for namespace in NAMESPACES.get(outer if is_method else module, []):
             for one in names:
                 found = self.by_name.get((namespace, one))
-                if found:
+                if found and not (is_method and found[0].doc.is_empty()):
                     return found
-        return []
+        # Methods of arrays are functions, too.
+        return self.find("shoal.numpy", name) if module == "shoal.Array" else []
 
 
 def read_parameters():
@@ -750,6 +754,17 @@ inline int bare(int n, SourceLocation where = SourceLocation::current()) { retur
 namespace detail {
 int hidden(int z);
 }
+class Thing {
+ public:
+  /// Made of a number.
+  explicit Thing(int count) : count_{count} {}
+  int twice(int base) const;  ///< Twice it.
+  ~Thing();
+
+ private:
+  int secret(int n);
+  int count_;
+};
 }  // namespace shoal
 """
 
@@ -762,13 +777,16 @@ def self_test():
         (Path(folder) / "elementwise.def").write_text('SHOAL_UNARY(exp, kFloats, kSame, "e to x.", scalar::exp(x))\n')
         read = headers.read_headers(Path(folder))
     found = [(one.name, [p.name for p in one.parameters]) for one in read.functions]
-    assert found == [("sum", ["x", "y", "options"]), ("bare", ["n", "where"]), ("exp", ["x"])], found
+    assert found == [("sum", ["x", "y", "options"]), ("bare", ["n", "where"]), ("Thing::Thing", ["count"]),
+                     ("Thing::twice", ["base"]), ("exp", ["x"])], found
+    assert [one.doc.text for one in read.functions[2:4]] == ["Made of a number.", "Twice it."]
     doc = read.functions[0].doc
     assert doc.text == "The sum." and doc.params == {"y": "Another array."} and doc.returns == "A number.", doc
     assert doc.throws == [("InvalidArgument", "if a"), ("OutOfRange", "for b")], doc.throws
     assert [(one.name, one.text) for one in read.structs["shoal::SumOptions"].members] == [
         ("axis", "Which dimensions, all by default."), ("keepdims", "")], read.structs
-    assert undocumented(read) == ["a.h: shoal::SumOptions.keepdims", "a.h: shoal::bare(n)"], undocumented(read)
+    assert undocumented(read) == ["a.h: shoal::SumOptions.keepdims", "a.h: shoal::bare(n)",
+                                  "a.h: shoal::Thing::Thing(count)", "a.h: shoal::Thing::twice(base)"], undocumented(read)
     assert [python_of(one) for one in doc.examples[0].cpp] == [
         "x = jnp.array([1, 2]);", "jnp.sum(x, axis=0, keepdims=True)"], [python_of(one) for one in doc.examples[0].cpp]
     assert doc.examples[0].printed == "[3]\n"

@@ -1,4 +1,30 @@
 // Array: the one array type of users. It is concrete, with shards on devices, or, inside a traced function, a tracer.
+//
+// @param array The array.
+// @param value The number, or what is put there.
+// @param type The type.
+// @param index The index, an entry for each dimension; missing ones are whole.
+// @param dtype The dtype of the result.
+// @param shape The extents of the result; one may be -1.
+// @param n0 The first extent.
+// @param n1 The second one.
+// @param n2 The third one.
+// @param n3 The fourth one.
+// @param axes The dimensions, from the end if negative.
+// @param axis The dimensions, from the end if negative; all when not given.
+// @param i The entry of the first dimension.
+// @param j That of the second.
+// @param k That of the third.
+// @param l That of the fourth.
+// @param position A position, from the end if negative.
+// @param positions Positions: an array of integers, or of bool.
+// @param range A part of the dimension.
+// @param all The whole dimension.
+// @param scalar A number.
+// @param operands Arrays and numbers.
+// @param arrays Arrays.
+// @param values What the part is combined with; broadcasts to its shape.
+// @param f The function of the part.
 #pragma once
 
 #include <complex>

@@ -9,8 +9,12 @@
 // @param f The function.
 // @param args Its arguments.
 // @param names The names, as of checkpoint_name.
-//
 // @param offload_dst The memory in which it waits.
+// @param is_saved Whether the value is kept.
+// @param memory The memory in which it waits.
+// @param function The function that says of each operation what is kept.
+// @param rules The rules.
+// @param op The operation.
 #pragma once
 
 #include <any>

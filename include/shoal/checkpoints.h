@@ -21,6 +21,7 @@
 // @param like A tree of arrays or of types, like the one that was saved: how arrays shall lie.
 // @param file The file.
 // @param path The file.
+// @param leaves The arrays, and their paths.
 #pragma once
 
 #include <chrono>
@@ -54,7 +55,7 @@ struct ManagerOptions {
   /// How many checkpoints are kept. When one more is complete, those of the lowest steps are removed, but never the one
   /// that was just written. Default: all.
   std::optional<std::int64_t> keep_last = {};
-  WhenBusy when_busy = WhenBusy::kWait;
+  WhenBusy when_busy = WhenBusy::kWait;  ///< What a save does while another is written.
   /// Whether a save may replace a checkpoint of the same step. The old one stays until the new one is complete.
   bool overwrite = false;
   /// How long processes wait for each other while a checkpoint is written.

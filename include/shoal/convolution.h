@@ -8,6 +8,8 @@
 // @param lhs_dilation One more than the number of zeros between the elements of lhs.
 // @param rhs_dilation One more than the number of zeros between the elements of rhs.
 // @param preferred_element_type The dtype in which products are added, and that of the result.
+// @param name "VALID", "SAME" or "SAME_LOWER".
+// @param pairs The number of elements before and after each dimension.
 #pragma once
 
 #include <cstdint>

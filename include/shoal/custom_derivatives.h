@@ -7,6 +7,7 @@
 //
 // @param f The function, of trees of arrays.
 // @param args Arguments of f.
+// @param closure What the library holds.
 #pragma once
 
 #include <any>

@@ -14,6 +14,10 @@
 //   "(i j) -> i j {i=4}"                     A dimension that is a product, major to minor, with the sizes of factors
 //                                            that are no dimension by themselves.
 // A factor stands in every result, but for those that are reduced or needed whole.
+//
+// @param impl What the library holds.
+//
+// @param f The function of the shards.
 #pragma once
 
 #include <any>

@@ -10,6 +10,16 @@
 // `read` makes the rows of a list of examples, a tree of arrays whose first dimension they are. Each process calls it
 // for the rows of its own devices, in a thread of its own and ahead of the step. Which examples are in a batch does not
 // depend on how many processes there are, and no table of all examples is made.
+//
+// @param seed What the order follows from.
+// @param epoch The number of the pass over the data.
+// @param n How many.
+// @param num_examples The number of examples.
+// @param batch_size How many of them a batch has.
+// @param read The function from the numbers of examples to their arrays.
+// @param sharding How batches lie.
+// @param last_batch What becomes of the last batch, if it is not full.
+// @param position Where it goes on.
 #pragma once
 
 #include <chrono>

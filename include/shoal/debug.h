@@ -9,10 +9,10 @@
 // @param check Whether keys that are used twice are looked for.
 // @param operands What is passed on, once its values are there.
 // @param format The text, with {} for each operand.
-//
 // @param f The function that is called.
 // @param name The name by which the text has it.
 // @param value The array.
+// @param line The text, with {} for each operand.
 #pragma once
 
 #include <concepts>

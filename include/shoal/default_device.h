@@ -20,6 +20,7 @@ void set_default_device(std::optional<Device> device, SourceLocation where = Sou
 /// Sets the default device until the end of a scope.
 class use_default_device {
  public:
+  /// @param device The device.
   explicit use_default_device(const Device& device, SourceLocation where = SourceLocation::current());
   ~use_default_device();
   use_default_device(const use_default_device&) = delete;

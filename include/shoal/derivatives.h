@@ -9,6 +9,9 @@
 //
 // @param f The function, of trees of arrays.
 // @param args Where: the arguments of f.
+// @param map What the library holds.
+// @param arguments The arguments of the function.
+// @param result What the function returned.
 #pragma once
 
 #include <algorithm>

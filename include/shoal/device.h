@@ -1,6 +1,9 @@
 // Devices and the memories they can address.
 //
 // A virtual CPU device is a place in the programming model, not a thread: a process may have thousands.
+//
+// @param kind The kind.
+// @param name "device", "pinned_host" or "unpinned_host".
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,16 @@
 // Every process calls initialize() before it uses a device. Process 0 runs the coordination service, to which all keep
 // a connection: through it they wait for each other, learn when one of them ends, and exchange small texts. A process
 // that dies, leaves early or reports an error is known to all within two seconds.
+//
+// @param key The key.
+// @param value The value.
+// @param allow_overwrite Whether the key may have a value already.
+// @param timeout How long it waits.
+// @param increment What is added.
+// @param directory The directory.
+// @param id The name of the barrier.
+// @param process_ids The numbers of the processes; all when empty.
+// @param transport How requests are sent.
 #pragma once
 
 #include <chrono>

@@ -4,6 +4,7 @@
 // @param dtype The dtype.
 // @param a The one dtype.
 // @param b The other one.
+// @param value The number.
 #pragma once
 
 #include <bit>

@@ -2,6 +2,8 @@
 //
 // A message names the operation or argument, what was given and what is allowed; it ends with the user's
 // source line where one is known. The library never aborts, never exits and prints nothing but warnings.
+//
+// @param message What it says.
 #pragma once
 
 #include <optional>

@@ -6,6 +6,8 @@
 //
 // A compiled program (shoal/serialize.h) is for devices that are known, and runs as it is. An exported function is not
 // compiled yet: it becomes part of whatever calls it, is differentiated there, and runs where its arguments lie.
+//
+// @param impl What the library holds.
 #pragma once
 
 #include <any>

@@ -1,4 +1,10 @@
 // jit: a function that is traced once for each kind of arguments, partitioned over their devices, and run from then on.
+//
+// @param impl What the library holds.
+// @param f The function.
+// @param stage "traced", "simplified", "placed", "propagated" or "partitioned".
+// @param threshold From how many bytes on an array that is whole on several devices is marked.
+// @param devices The devices, in the order of the mesh.
 #pragma once
 
 #include <any>

@@ -8,8 +8,10 @@
 // @param axis_name The name of an axis, or several names.
 // @param out_sharding How Explicit axes split the result, where the operand leaves that open; see matmul.
 // @param axis_index_groups Lists of positions along the axes: devices communicate with those of their own list alone.
-//   Without
-// lists all devices are one group.
+//   Without lists all devices are one group.
+//
+// @param name The name of an axis.
+// @param names The names of several.
 #pragma once
 
 #include <cstdint>

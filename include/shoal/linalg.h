@@ -8,6 +8,8 @@
 // @param x A matrix [n, n] or [m, n], with batches before.
 // @param a A matrix [n, n] or [m, n], with batches before.
 // @param b Right sides: a vector [m], or a matrix [m, k], with batches before.
+// @param p The number of the norm.
+// @param name "fro" or "nuc".
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,10 @@
 // A mesh: a grid of devices whose axes have names.
+//
+// @param devices The devices, in row-major order.
+// @param sizes How many devices along each axis.
+// @param axis_names The name of each axis.
+// @param axis_types The type of each axis; all Auto when empty.
+// @param name The name of an axis.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // The mesh whose axes bare partition specs name.
+//
+// @param mesh The mesh.
 #pragma once
 
 #include <source_location>

@@ -10,6 +10,7 @@
 // @param message What the error says.
 // @param mesh The mesh of all processes.
 // @param specs How arrays are split over it: one spec for all, or a prefix of the tree.
+// @param signal The number of the signal.
 #pragma once
 
 #include <chrono>

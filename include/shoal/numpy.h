@@ -4,6 +4,12 @@
 // @param y As x; shapes broadcast, and dtypes promote.
 // @param out_sharding How Explicit axes split the result, where the operands leave that open; see matmul.
 // @param sharding Where the result lies, committed there. Default: the default device, uncommitted.
+// @param number A number.
+// @param items A list of literals.
+// @param count How many parts.
+// @param positions Where parts begin.
+// @param both How many elements come before and after each dimension.
+// @param pairs The same, for each dimension.
 #pragma once
 
 #include <cstdint>
@@ -401,8 +407,7 @@ Array trace(const Operand& x, const TraceOptions& options = {});
 /// @param x An array of at least one dimension, [..., n, k].
 /// @param y An array of at least one dimension, [..., k, m].
 /// @return An array [..., n, m] of the dtype to which both promote; products of f16 and bf16 are added in f32 and
-///   rounded
-/// once.
+///   rounded once.
 /// @example matmul(array({{1, 2}, {3, 4}}), array({5, 6}))
 ///   [17 39]
 Array matmul(const Operand& x, const Operand& y, const OutSharding& out_sharding = {});

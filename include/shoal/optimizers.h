@@ -47,7 +47,6 @@
 // @param factored Whether squares of great matrices are kept as sums of rows and of columns.
 // @param step_offset The number of updates that count as made before the first.
 // @param epsilon A small number, added to squares.
-//
 // @param min_dim_size_to_factor The least extent of both great dimensions of a matrix whose squares are kept as sums.
 // @param decay_offset The number of updates that count as made before the first.
 // @param multiply_by_parameter_scale Whether updates are multiplied by the root mean square of the parameter.
@@ -59,6 +58,14 @@
 // @param adam_eps_root Added below the root, likewise.
 // @param adam_weight_decay The decay of weights, likewise.
 // @param muon The options of scale_by_muon.
+// @param value A number, or a scalar array.
+// @param function The function of the number of updates so far.
+// @param tree A tree of arrays.
+// @param init The function that gives the first state.
+// @param update The function that gives updates and the next state.
+// @param params The parameters.
+// @param gradients The gradients, like the parameters.
+// @param state What the step before returned.
 #pragma once
 
 #include <cstdint>

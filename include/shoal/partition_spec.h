@@ -11,6 +11,11 @@
 // @param s The axes over which the array is still to be summed, or over which it is the same: unreduced("x"),
 //   reduced("x").
 // @param spec The spec.
+// @param axis The name of an axis.
+// @param entries The entries, one for each dimension.
+// @param unreduced The axes over which the array is still to be summed.
+// @param reduced The axes over which it is the same, and its cotangent may be an unfinished sum.
+// @param summed Both.
 #pragma once
 
 #include <concepts>

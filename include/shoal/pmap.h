@@ -6,6 +6,8 @@
 //
 // In a job of several processes each passes the slices of its own devices, and gets theirs of the results; collectives
 // communicate over the devices of all.
+//
+// @param f The function of one device's slices.
 #pragma once
 
 #include <cstdint>

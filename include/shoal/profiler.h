@@ -13,6 +13,7 @@
 //
 // @param path The file that is written.
 // @param name The name under which the time is shown.
+// @param step_num The number of the step.
 #pragma once
 
 #include <chrono>

@@ -30,6 +30,7 @@
 // @param method "exact" or "approximate".
 // @param impl The implementation; the default one if none is given.
 // @return An array of the shape and dtype of the sample.
+// @param extents The extents.
 #pragma once
 
 #include <cstdint>

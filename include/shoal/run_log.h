@@ -1,4 +1,12 @@
 // What a program measures while it runs, as a table, as curves, and as one page to look at.
+//
+// @param title The heading of the page.
+// @param step The number of the step.
+// @param values What was measured, by name.
+// @param heading The heading.
+// @param text The text.
+// @param names Which curves.
+// @param path The file.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // shard_map: a function run on every device of a mesh, on its own shards.
+//
+// @param f The function of one device's shards.
 #pragma once
 
 #include <any>

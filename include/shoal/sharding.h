@@ -2,6 +2,17 @@
 //
 // @param index The index.
 // @param sharding The sharding.
+// @param device The device.
+// @param memory_kind The memory.
+// @param mesh The mesh.
+// @param spec Which axes split which dimension.
+// @param kind The memory.
+// @param global The extents of the whole array.
+// @param single The sharding.
+// @param named The sharding.
+// @param rank The number of dimensions.
+// @param what The beginning of the error's message.
+// @param other The other sharding.
 #pragma once
 
 #include <cstdint>

@@ -16,10 +16,11 @@
 // @param detrend What is subtracted from each segment: "constant", "linear", a function of segments, or nothing.
 // @param return_onesided For real signals, only the first half of the frequencies.
 // @param axis The dimension, from the end if negative.
-//
 // @param input_onesided Whether the spectrum has the first half of the frequencies alone.
 // @param time_axis The dimension of the segments.
 // @param freq_axis The dimension of the frequencies.
+// @param name The name of the window.
+// @param elements The elements of the window.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,6 @@
 // @param a The matrix.
 // @param b The other matrix, or right sides.
 // @param layout How tiles are dealt out to devices.
-//
 // @param mesh The mesh to which operands are moved first, if it is given.
 // @param in_specs The specs over it.
 // @param return_status Whether the status is wanted.
@@ -16,6 +15,15 @@
 // @param factor What cho_factor gives.
 // @param norm norm(a, 1) of the matrix that was factored.
 // @param x What to_block_cyclic gives.
+// @param rows The number of rows.
+// @param columns The number of columns.
+// @param row_tile The rows of a tile.
+// @param column_tile The columns of a tile.
+// @param spec Which axes of the mesh are the rows and the columns of the grid.
+// @param descriptor ScaLAPACK's descriptor.
+// @param context ScaLAPACK's context.
+// @param row The row of the matrix.
+// @param column The column of the matrix.
 #pragma once
 
 #include <array>

@@ -7,6 +7,7 @@
 // @param A The function of the matrix, or the matrix.
 // @param b The right side: a tree of arrays.
 // @param options How exact it shall be, and where it begins.
+// @param matrix The matrix.
 #pragma once
 
 #include <concepts>

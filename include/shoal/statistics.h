@@ -7,6 +7,8 @@
 // @param bins How many bins of one width, or the edges of bins.
 // @param x An array or a number.
 // @param rowvar Whether rows are variables and columns observations.
+// @param count How many bins.
+// @param edges The edges of bins, a vector.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,9 @@
 // @param name The name of the member.
 // @param value The member.
 // @param list The members.
+// @param leaf What holds for a whole part of the tree.
+// @param children What holds for each child.
+// @param kind What the node is.
 #pragma once
 
 #include <array>

@@ -73,6 +73,7 @@ def python_text(text, renamed=None):
     text = re.sub(r"\b(" + "|".join(sorted(ERRORS, key=len, reverse=True)) + r")\b", lambda m: ERRORS[m[1]]
                   if m[1] != "Error" else m[1], text)
     text = re.sub(r"\boptions\.(\w+)", r"\1", text)
+    text = re.sub(r"\bthrow(n|s?)\b", lambda m: "raised" if m[1] == "n" else f"raise{m[1]}", text)
     text = re.sub(r"(?<=\w)::(?=\w)", ".", text)
     for old, new in (renamed or {}).items():
         if old != new and old in ("x", "y", "z", "q", "re", "im", "f"):

@@ -27,7 +27,7 @@ namespace shoal::nn {
 /// @param kernel The weights.
 /// @return [..., outputs...].
 /// @example nn::dense(ones({2, 3}), ones({3, 1}))
-/// @python jnp.dot(jnp.ones([2, 3]), jnp.ones([3, 1]))
+/// @python jax.nn.layers.dense(jnp.ones([2, 3]), jnp.ones([3, 1]))
 ///   [[3.]
 ///    [3.]]
 Array dense(const Operand& x, const Operand& kernel, const std::optional<Array>& bias = {});

@@ -195,8 +195,10 @@ std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std:
 }
 
 Mesh with_axis_types(const Mesh& mesh, std::vector<AxisType> types) {
-  if (mesh.is_abstract()) return AbstractMesh(mesh.axis_sizes(), mesh.axis_names(), std::move(types));
-  return Mesh(mesh.devices(), mesh.axis_sizes(), mesh.axis_names(), std::move(types));
+  const Mesh changed = mesh.is_abstract()
+                           ? Mesh(AbstractMesh(mesh.axis_sizes(), mesh.axis_names(), std::move(types)))
+                           : Mesh(mesh.devices(), mesh.axis_sizes(), mesh.axis_names(), std::move(types));
+  return changed.with_speeds(mesh.speeds());
 }
 
 Mesh with_auto_axes(const Mesh& mesh, const std::vector<std::string>& axes) {

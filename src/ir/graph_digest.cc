@@ -130,6 +130,8 @@ class Writer {
     write(value.axis_names());
     list(value.axis_sizes(), [&](auto size) { number(size); });
     list(value.axis_types(), [&](AxisType type) { number(static_cast<std::int64_t>(type)); });
+    list(value.speeds().axes, [&](double speed) { number(std::bit_cast<std::int64_t>(speed)); });
+    number(std::bit_cast<std::int64_t>(value.speeds().device));
     number(value.is_abstract() ? 1 : 0);
     if (value.is_abstract()) return;
     list(value.devices(), [&](const Device& device) { write(device); });

@@ -410,6 +410,8 @@ class Parser {
     std::vector<std::string> names;
     Shape sizes;
     std::vector<AxisType> types;
+    MeshSpeeds speeds;
+    const auto speed_or = [&](double usual) { return accept_word("at") ? parse_number<double>() : usual; };
     if (peek() == '"') {
       do {
         names.push_back(parse_string());
@@ -418,11 +420,19 @@ class Parser {
         types.push_back(accept_word("explicit") ? AxisType::kExplicit
                         : accept_word("manual") ? AxisType::kManual
                                                 : AxisType::kAuto);
+        speeds.axes.push_back(speed_or(MeshSpeeds::kBytesPerSecond));
       } while (accept(','));
     }
-    if (accept(')')) return read([&] { return AbstractMesh(std::move(sizes), std::move(names), std::move(types)); });
+    const auto abstract_mesh = [&] {
+      expect(')');
+      return read(
+          [&] { return AbstractMesh(std::move(sizes), std::move(names), std::move(types)).with_speeds(speeds); });
+    };
+    if (peek() == ')') return abstract_mesh();
     expect(';');
     expect_word("devices");
+    speeds.device = speed_or(speeds.device);
+    if (peek() == ')') return abstract_mesh();
     std::vector<Device> devices;
     do {
       const std::int64_t first = parse_device().id;
@@ -433,8 +443,11 @@ class Parser {
       num_devices_ += last - first + 1;
       for (std::int64_t id = first; id <= last; ++id) devices.push_back(device_of(id));
     } while (accept(','));
+    speeds.device = speed_or(speeds.device);
     expect(')');
-    return read([&] { return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types)); });
+    return read([&] {
+      return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types)).with_speeds(speeds);
+    });
   }
 
   // An axis or sub-axis of the graph's grid.

@@ -36,15 +36,23 @@ std::string device_list(const std::vector<Device>& devices) {
   return fmt::format("{}", fmt::join(ids, ", "));
 }
 
+// Of a speed other than the usual one.
+std::string speed_text(double speed, double usual) { return speed == usual ? "" : fmt::format(" at {}", speed); }
+
 std::string mesh_text(const Mesh& mesh) {
   std::vector<std::string> axes;
   for (std::size_t i = 0; i < mesh.axis_names().size(); ++i) {
     constexpr std::array<std::string_view, 3> kTypes = {"", " explicit", " manual"};
-    axes.push_back(fmt::format("{}={}{}", double_quoted(mesh.axis_names()[i]), mesh.axis_sizes()[i],
-                               kTypes[static_cast<std::size_t>(mesh.axis_types()[i])]));
+    axes.push_back(fmt::format("{}={}{}{}", double_quoted(mesh.axis_names()[i]), mesh.axis_sizes()[i],
+                               kTypes[static_cast<std::size_t>(mesh.axis_types()[i])],
+                               speed_text(mesh.speeds().axes[i], MeshSpeeds::kBytesPerSecond)));
   }
-  if (mesh.is_abstract()) return fmt::format("mesh({})", fmt::join(axes, ", "));
-  return fmt::format("mesh({}; devices {})", fmt::join(axes, ", "), device_list(mesh.devices()));
+  const std::string of_devices = speed_text(mesh.speeds().device, MeshSpeeds::kOperationsPerSecond);
+  if (!mesh.is_abstract()) {
+    return fmt::format("mesh({}; devices {}{})", fmt::join(axes, ", "), device_list(mesh.devices()), of_devices);
+  }
+  const std::string_view devices = of_devices.empty() ? "" : "; devices";
+  return fmt::format("mesh({}{}{})", fmt::join(axes, ", "), devices, of_devices);
 }
 
 std::string grid_text(const Grid& grid) {

@@ -124,7 +124,8 @@ TEST(Text, OfGrids) {
        {Mesh(test_support::devices_of({3}), {}, {}), Mesh(test_support::devices_of({4}), {1}, {"only"}),
         Mesh(test_support::devices_of({5, 6}), {2}, {"x"}),
         Mesh(test_support::devices_of({3, 1, 2, 0}), {4, 1}, {"x", "y"}),
-        Mesh(test_support::cpus(12), {2, 3, 2}, {"a b", "c\"d", "e\\"}, types)}) {
+        Mesh(test_support::cpus(12), {2, 3, 2}, {"a b", "c\"d", "e\\"}, types),
+        Mesh(test_support::cpus(12), {2, 3, 2}, {"a", "b", "c"}, types).with_speeds({{1.5e9, 4e9, 1}, 1e12})}) {
     graph.grid = std::make_shared<const Grid>(mesh);
     expect_round_trip(graph);
   }
@@ -205,6 +206,10 @@ TEST(Text, OfEveryAttr) {
       {std::vector<std::string>{"x", "y:(1)2"}, R"(["x", "y:(1)2"])"},
       {Scalar::of(1.5F), "f32(1.5)"},
       {mesh, R"(mesh("x"=2, "y"=2 manual; devices 3, 1, 2, 0))"},
+      {mesh.with_speeds({.axes = {4e9, 2.5e8}}), R"(mesh("x"=2, "y"=2 manual at 250000000; devices 3, 1, 2, 0))"},
+      {mesh.with_speeds({.device = 1e12}), R"(mesh("x"=2, "y"=2 manual; devices 3, 1, 2, 0 at 1000000000000))"},
+      {Mesh(mesh.with_speeds({{1, 2}}).abstract_mesh()), R"(mesh("x"=2 at 1, "y"=2 manual at 2))"},
+      {Mesh(mesh.with_speeds({{1, 4e9}, 3}).abstract_mesh()), R"(mesh("x"=2 at 1, "y"=2 manual; devices at 3))"},
       {NamedSharding(mesh, P(none, {"y", "x"}, unconstrained), {.memory_kind = kPinnedHostMemory}),
        R"(sharding(P(_, ("y", "x"), ?), memory(pinned_host), mesh("x"=2, "y"=2 manual; devices 3, 1, 2, 0)))"},
       {CallbackAttr{.number = 7, .callback = nullptr}, "callback(7)"},

@@ -61,7 +61,8 @@ Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<
       grid[static_cast<std::size_t>(position)] = own[i];
     }
   }
-  return Mesh(std::move(grid), sizes, axis_names, options.axis_types, Caller::line());
+  return Mesh(std::move(grid), sizes, axis_names, options.axis_types, Caller::line())
+      .with_speeds(options.speeds, Caller::line());
 }
 
 }  // namespace shoal::multihost

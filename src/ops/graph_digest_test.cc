@@ -79,6 +79,8 @@ TEST(GraphDigest, PlacementsAndDevicesCount) {
       text("mesh(\"x\"=2; devices 0, 1)", "f32[4] @[_] varying(x)"),
       text("mesh(\"x\"=2; devices 0, 1)", "f32[4] manual(x)"),
       text("mesh(\"x\"=2; devices 2, 3)", "f32[4] @[x]"),
+      text("mesh(\"x\"=2 at 1e+09; devices 0, 1)", "f32[4] @[x]"),
+      text("mesh(\"x\"=2; devices 0, 1 at 1e+12)", "f32[4] @[x]"),
       text("mesh(\"y\"=2; devices 0, 1)", "f32[4] @[y]"),
       text("device 0", "f32[4] @[_]"),
   };

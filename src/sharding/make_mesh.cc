@@ -30,7 +30,7 @@ Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_nam
         where);
   }
   pool.resize(static_cast<std::size_t>(size));
-  return Mesh(std::move(pool), axis_sizes, axis_names, options.axis_types, where);
+  return Mesh(std::move(pool), axis_sizes, axis_names, options.axis_types, where).with_speeds(options.speeds, where);
 }
 
 }  // namespace shoal

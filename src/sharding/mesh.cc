@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/container_hash/hash.hpp>
+#include <cmath>
 #include <ostream>
 #include <set>
 
@@ -24,6 +25,14 @@ std::string tuple_of(const std::vector<AxisType>& types) {
   for (AxisType type : types) parts.emplace_back(name_of(type));
   return text::tuple(parts);
 }
+
+std::string tuple_of(const std::vector<double>& numbers) {
+  std::vector<std::string> parts;
+  for (double number : numbers) parts.push_back(fmt::format("{:g}", number));
+  return text::tuple(parts);
+}
+
+MeshSpeeds usual_speeds(std::size_t axes) { return {.axes = std::vector<double>(axes, MeshSpeeds::kBytesPerSecond)}; }
 
 void check_counts(const Shape& sizes, const std::vector<std::string>& names, const std::vector<AxisType>& types,
                   const SourceLocation& where) {
@@ -76,6 +85,24 @@ void check_sizes(const Shape& sizes, const std::vector<std::string>& names, cons
   }
 }
 
+void check_speeds(const MeshSpeeds& speeds, const std::vector<std::string>& names, const SourceLocation& where) {
+  if (speeds.axes.size() != names.size()) {
+    throw InvalidArgument(
+        fmt::format("Mesh: axis speeds {} of length {} do not fit axis_names {} of length {}; give "
+                    "one speed for each axis, or none at all",
+                    tuple_of(speeds.axes), speeds.axes.size(), text::tuple(text::quoted(names)), names.size()),
+        where);
+  }
+  const auto check = [&](double speed, const std::string& label, std::string_view unit) {
+    if (speed > 0 && std::isfinite(speed)) return;
+    throw InvalidArgument(
+        fmt::format("Mesh: the speed of {} is {}; it must be a positive number of {} per second", label, speed, unit),
+        where);
+  };
+  for (std::size_t i = 0; i < names.size(); ++i) check(speeds.axes[i], fmt::format("axis '{}'", names[i]), "bytes");
+  check(speeds.device, "a device", "operations");
+}
+
 void check_grid(const std::vector<Device>& devices, const Shape& sizes, const SourceLocation& where) {
   if (!multiply_to(sizes, static_cast<std::int64_t>(devices.size()))) {
     throw InvalidArgument(fmt::format("Mesh: the product of axis sizes {} is not {}, the number of devices; the mesh "
@@ -102,6 +129,7 @@ struct Mesh::Rep {
   Shape sizes;
   std::vector<std::string> names;
   std::vector<AxisType> types;
+  MeshSpeeds speeds;  // One for each axis.
 
   bool operator==(const Rep&) const = default;
   void set_hash();
@@ -116,6 +144,8 @@ void Mesh::Rep::set_hash() {
     boost::hash_combine(hash, static_cast<int>(device.platform));
     boost::hash_combine(hash, device.id);
   }
+  boost::hash_range(hash, speeds.axes.begin(), speeds.axes.end());
+  boost::hash_combine(hash, speeds.device);
 }
 
 Mesh::Mesh() {
@@ -136,6 +166,7 @@ Mesh::Mesh(std::vector<Device> devices, Shape sizes, std::vector<std::string> ax
   rep->sizes = std::move(sizes);
   rep->names = std::move(axis_names);
   rep->types = std::move(axis_types);
+  rep->speeds = usual_speeds(rep->sizes.size());
   rep->set_hash();
   rep_ = std::move(rep);
 }
@@ -151,7 +182,14 @@ std::int64_t Mesh::size() const { return empty() ? 0 : num_elements(rep_->sizes)
 bool Mesh::empty() const { return rep_->devices.empty() && !rep_->abstract; }
 bool Mesh::is_abstract() const { return rep_->abstract; }
 
-AbstractMesh Mesh::abstract_mesh() const { return AbstractMesh(rep_->sizes, rep_->names, rep_->types); }
+const MeshSpeeds& Mesh::speeds() const { return rep_->speeds; }
+bool Mesh::has_usual_speeds() const { return rep_->speeds == usual_speeds(rep_->sizes.size()); }
+
+AbstractMesh Mesh::abstract_mesh() const {
+  AbstractMesh mesh(rep_->sizes, rep_->names, rep_->types);
+  mesh.set_speeds(rep_->speeds);
+  return mesh;
+}
 
 Mesh Mesh::local_mesh(std::source_location where) const {
   const std::vector<Device>& all = devices();
@@ -182,11 +220,27 @@ Mesh Mesh::local_mesh(std::source_location where) const {
                                    process_index(), to_string(*this)),
                        where);
   }
-  return Mesh(std::move(local), std::move(sizes), rep_->names, rep_->types, where);
+  return Mesh(std::move(local), std::move(sizes), rep_->names, rep_->types, where).with_speeds(rep_->speeds);
 }
 
 Mesh Mesh::with_devices(std::vector<Device> devices, std::source_location where) const {
-  return Mesh(std::move(devices), rep_->sizes, rep_->names, rep_->types, where);
+  return Mesh(std::move(devices), rep_->sizes, rep_->names, rep_->types, where).with_speeds(rep_->speeds);
+}
+
+Mesh Mesh::with_speeds(MeshSpeeds speeds, std::source_location where) const {
+  if (speeds.axes.empty()) speeds.axes = usual_speeds(rep_->sizes.size()).axes;
+  check_speeds(speeds, rep_->names, where);
+  Mesh mesh = *this;
+  mesh.set_speeds(std::move(speeds));
+  return mesh;
+}
+
+void Mesh::set_speeds(MeshSpeeds speeds) {
+  if (speeds == rep_->speeds) return;
+  auto rep = std::make_shared<Rep>(*rep_);
+  rep->speeds = std::move(speeds);
+  rep->set_hash();
+  rep_ = std::move(rep);
 }
 
 AbstractMesh::AbstractMesh(Shape sizes, std::vector<std::string> axis_names, std::vector<AxisType> axis_types,
@@ -201,6 +255,7 @@ AbstractMesh::AbstractMesh(Shape sizes, std::vector<std::string> axis_names, std
   rep->sizes = std::move(sizes);
   rep->names = std::move(axis_names);
   rep->types = std::move(axis_types);
+  rep->speeds = usual_speeds(rep->sizes.size());
   rep->set_hash();
   rep_ = std::move(rep);
 }
@@ -237,6 +292,10 @@ std::string to_string(const Mesh& mesh) {
   std::vector<std::string> parts;
   for (const auto& [name, size] : mesh.shape()) parts.push_back(fmt::format("'{}': {}", name, size));
   parts.push_back("axis_types=" + tuple_of(mesh.axis_types()));
+  if (!mesh.has_usual_speeds()) {
+    parts.push_back("axis_speeds=" + tuple_of(mesh.speeds().axes));
+    parts.push_back(fmt::format("device_speed={:g}", mesh.speeds().device));
+  }
   return fmt::format("{}({})", mesh.is_abstract() ? "AbstractMesh" : "Mesh", fmt::join(parts, ", "));
 }
 

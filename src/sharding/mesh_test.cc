@@ -171,6 +171,38 @@ TEST(MeshError, RepeatedDevice) {
             "Mesh: CpuDevice(id=3) is given twice; the devices of a mesh must be distinct");
 }
 
+TEST(Mesh, HasSpeeds) {
+  const Mesh usual(cpus(8), {2, 4}, {"x", "y"});
+  EXPECT_TRUE(usual.has_usual_speeds());
+  EXPECT_EQ(usual.speeds(), (MeshSpeeds{.axes = {4e9, 4e9}, .device = 1e11}));
+  EXPECT_EQ(usual.with_speeds({}), usual);
+  const Mesh slow = usual.with_speeds({.axes = {1e9, 4e9}});
+  EXPECT_NE(slow, usual);
+  EXPECT_EQ(slow, usual.with_speeds({.axes = {1e9, 4e9}, .device = 1e11}));
+  EXPECT_EQ(slow.hash(), usual.with_speeds({.axes = {1e9, 4e9}}).hash());
+  EXPECT_NE(slow, slow.with_speeds({.axes = {1e9, 4e9}, .device = 1e12}));
+  EXPECT_EQ(slow.abstract_mesh().speeds(), slow.speeds());
+  EXPECT_NE(Mesh(slow.abstract_mesh()), Mesh(usual.abstract_mesh()));
+  EXPECT_EQ(slow.with_devices(cpus(8)), slow);
+  EXPECT_EQ(slow.local_mesh(), slow);
+  EXPECT_EQ(to_string(slow),
+            "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto), axis_speeds=(1e+09, 4e+09), "
+            "device_speed=1e+11)");
+}
+
+TEST(MeshError, Speeds) {
+  const Mesh mesh(cpus(8), {2, 4}, {"x", "y"});
+  EXPECT_EQ(message_of<InvalidArgument>([&] { static_cast<void>(mesh.with_speeds({.axes = {1e9}})); }),
+            "Mesh: axis speeds (1e+09,) of length 1 do not fit axis_names ('x', 'y') of length 2; give one speed "
+            "for each axis, or none at all");
+  EXPECT_EQ(message_of<InvalidArgument>([&] {
+              static_cast<void>(mesh.with_speeds({.axes = {1e9, 0}}));
+            }),
+            "Mesh: the speed of axis 'y' is 0; it must be a positive number of bytes per second");
+  EXPECT_EQ(message_of<InvalidArgument>([&] { static_cast<void>(mesh.with_speeds({.device = -1})); }),
+            "Mesh: the speed of a device is -1; it must be a positive number of operations per second");
+}
+
 TEST(MeshError, CarriesTheUsersLine) {
   const unsigned line = std::source_location::current().line() + 2;
   try {

@@ -80,6 +80,12 @@ Grid::Grid(Mesh mesh) : mesh_(std::move(mesh)), devices_(mesh_.devices()) {
     strides_[i] = stride;
     stride *= sizes_[i];
   }
+  // Nothing is sent along axes of one position.
+  const std::vector<double>& speeds = mesh_.speeds().axes;
+  std::vector<double> used;
+  for (std::size_t atom = 0; atom < sizes_.size(); ++atom) used.push_back(speeds[axis_of(static_cast<Atom>(atom))]);
+  if (!used.empty()) bytes_per_second_ = std::ranges::max(used);
+  for (double speed : used) slowness_.push_back(bytes_per_second_ / speed);
   find_processes();
 }
 
@@ -130,6 +136,18 @@ std::size_t Grid::axis_of(Atom atom) const {
   std::size_t axis = 0;
   while (axis_atoms_[axis].empty() || axis_atoms_[axis].back() < atom) ++axis;
   return axis;
+}
+
+double Grid::slowness(AtomSet atoms) const {
+  double slowest = 1;
+  for (std::size_t atom = 0; atom < slowness_.size(); ++atom) {
+    if (atoms.contains(static_cast<Atom>(atom))) slowest = std::max(slowest, slowness_[atom]);
+  }
+  return slowest;
+}
+
+double Grid::seconds(double bytes, double operations) const {
+  return bytes / bytes_per_second_ + operations / mesh_.speeds().device;
 }
 
 std::int64_t Grid::size_of(AtomSet atoms) const { return size_of(atoms.sorted()); }

@@ -105,6 +105,13 @@ class Grid {
   std::int64_t size_of(const Atoms& atoms) const;
   std::int64_t size_of(AtomSet atoms) const;
 
+  /// How many times as long a byte takes along the slowest axis of these atoms as along the fastest of the mesh. 1 for
+  /// no atoms, and everywhere if all axes are equally fast.
+  double slowness(AtomSet atoms) const;
+  /// The seconds that a device takes to receive so many bytes along the fastest axis and to do so many operations, at
+  /// the speeds that the mesh declares.
+  double seconds(double bytes, double operations) const;
+
   /// The atoms of a named axis of this grid's mesh, or of a sub-axis written "x:(pre)size": that of `size` positions
   /// after the first `pre`. Throws UnboundAxisError for unknown text.
   Atoms atoms_of(std::string_view axis_ref) const;
@@ -148,7 +155,9 @@ class Grid {
   std::vector<Device> devices_;
   std::vector<int> sizes_;
   std::vector<std::int64_t> strides_;
-  std::vector<Atoms> axis_atoms_;  // Per axis of mesh_.
+  std::vector<Atoms> axis_atoms_;                          // Per axis of mesh_.
+  std::vector<double> slowness_;                           // Per atom.
+  double bytes_per_second_ = MeshSpeeds::kBytesPerSecond;  // Along the fastest axis.
   std::vector<int> processes_;
   bool is_local_ = true;
   struct HeldTable;

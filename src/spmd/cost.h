@@ -11,17 +11,15 @@
 
 namespace shoal {
 
-/// What a device receives and computes. Costs are compared by the seconds that both take at stated speeds. These are
-/// the same for all processes, layouts and machines, as what is measured is not: decisions, and by them bits, must not
-/// differ.
+/// What a device receives and computes. Costs are compared by the seconds that both take at the speeds that the mesh
+/// declares. These are the same for all processes, layouts and machines, as what is measured is not: decisions, and by
+/// them bits, must not differ.
 struct Cost {
-  static constexpr double kBytesPerSecond = 4e9;        ///< Along each axis of a mesh.
-  static constexpr double kOperationsPerSecond = 1e11;  ///< Of a device, on elements.
-
+  /// As many as the fastest axis would bring in the same time: those along slower axes count as more.
   double bytes = 0;
   double operations = 0;
 
-  double seconds() const { return bytes / kBytesPerSecond + operations / kOperationsPerSecond; }
+  double seconds(const Grid& grid) const { return grid.seconds(bytes, operations); }
   Cost& operator+=(const Cost& more) {
     bytes += more.bytes;
     operations += more.operations;
@@ -32,6 +30,10 @@ struct Cost {
 /// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
 /// what is not a collective.
 double received_bytes(const Graph& partitioned, const Eqn& eqn);
+
+/// What an equation of a partitioned graph costs each time that it runs, without the graphs that it holds under
+/// control.
+Cost cost_of(const Graph& partitioned, const Eqn& eqn);
 
 /// Where an equation of a partitioned graph stands, and how often it runs.
 struct CountedEqn {
@@ -51,9 +53,9 @@ Cost cost_of_program(const Graph& partitioned);
 /// the same once more.
 double operations_of(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes);
 
-/// The bytes that a device receives inside an equation when its factors are split like this: along rearranged
-/// dimensions the elements that change devices, along those of windows the halos, along cumulative ones the totals of
-/// the shards.
+/// The bytes, as Cost counts them, that a device receives inside an equation when its factors are split like this:
+/// along rearranged dimensions the elements that change devices, along those of windows the halos, along cumulative
+/// ones the totals of the shards.
 double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes);
 
 }  // namespace shoal

@@ -44,5 +44,24 @@ TEST(ReceivedBytes, OfEachCollective) {
   EXPECT_EQ(bytes_of(split, split + " = sin(%0)"), 0);
 }
 
+// An exchange along several axes takes as long as along the slowest.
+TEST(Cost, IsTimeAtTheSpeedsOfTheMesh) {
+  const Graph graph = parse_graph(R"(on mesh("x"=2 at 1e+09, "y"=4; devices 0..7 at 1e+12)
+graph "f"(%0: f32[1] varying(x, y) of [8] @[(x, y)], %1: f32[2] varying(y) of [8] @[y]) {
+  %2: f32[8] of [8] @[_] = all_gather(%0) {axes = ["x", "y"], dim = 0}
+  %3: f32[8] of [8] @[_] = all_gather(%1) {axes = ["y"], dim = 0}
+  %4: f32[8] of [8] @[_] = add(%2, %3)
+  return %4
+})",
+                                  find_op);
+  const Grid& grid = *graph.grid;
+  const auto seconds = [&](std::size_t eqn) { return cost_of(graph, graph.eqns.at(eqn)).seconds(grid); };
+  EXPECT_DOUBLE_EQ(seconds(0), 28 / 1e9);
+  EXPECT_DOUBLE_EQ(seconds(1), 24 / 4e9);
+  EXPECT_DOUBLE_EQ(seconds(2), 8 / 1e12);
+  EXPECT_DOUBLE_EQ(cost_of_program(graph).seconds(grid), 28 / 1e9 + 24 / 4e9 + 8 / 1e12);
+  EXPECT_EQ(received_bytes(graph, graph.eqns[0]), 28) << "what is received is not what it costs";
+}
+
 }  // namespace
 }  // namespace shoal

@@ -554,7 +554,7 @@ class Partitioner {
       const Placement lies = ruled.result_placement(i, axes);
       bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), lies, wanted(eqn.outputs[i], lies)).bytes;
     }
-    return Cost{.bytes = bytes, .operations = operations_of(grid_, ruled, axes)}.seconds();
+    return Cost{.bytes = bytes, .operations = operations_of(grid_, ruled, axes)}.seconds(grid_);
   }
 
   // What the wish of a tensor that lies like this becomes when axes of dimensions that the rule does not carry on, or
@@ -885,7 +885,7 @@ class Partitioner {
     };
     for (const Graph& body : parts.bodies) {
       for_each_counted(body, [&](const CountedEqn& at) {
-        const double bytes = received_bytes(at.graph, at.eqn);
+        const double bytes = shoal::cost_of(at.graph, at.eqn).bytes;
         if (bytes == 0) return;
         parts.bytes += control.weight() * at.times * bytes;
         parts.exchanges += control.weight() * at.times;

@@ -703,18 +703,19 @@ class Propagation {
       extend(grid_, step.rule, axes, first);
       for (const FactorAxes& wish : wishes) extend(grid_, step.rule, axes, wish);
       if (axes == best) continue;
-      Cost cost{.bytes = received_bytes(step, axes)};
+      Cost cost{.bytes = moved_bytes(step, axes)};
       if (step.ruled != nullptr) cost.operations = operations_of(grid_, *step.ruled, axes);
-      if (cost.seconds() >= best_seconds) continue;
+      const double seconds = cost.seconds(grid_);
+      if (seconds >= best_seconds) continue;
       best = std::move(axes);
-      best_seconds = cost.seconds();
+      best_seconds = seconds;
     }
     return best;
   }
 
-  // What devices would receive for this equation if its factors were split like
-  // this and open dimensions followed.
-  double received_bytes(const Step& step, const FactorAxes& axes) const {
+  // What devices would receive for this equation, as Cost counts it, if its factors were split like this and open
+  // dimensions followed.
+  double moved_bytes(const Step& step, const FactorAxes& axes) const {
     double bytes = step.ruled ? exchanged_bytes(grid_, *step.ruled, axes) : 0;
     for (const Step::Tensor& tensor : step.tensors) {
       const Type& type = *tensor.type;
@@ -802,7 +803,9 @@ constexpr int kMostTrials = 16;
 // without: so the program is partitioned with and without. The first that pays is taken: axes stay with the elements
 // that they split where they can. Programs whose axes meet no wall pay nothing.
 void take_detours(const Graph& graph, const std::vector<std::optional<Placement>>& inputs, Way& best) {
-  const auto seconds_of = [](const Graph& one) { return cost_of_program(hoist_exchanges(partition(one))).seconds(); };
+  const auto seconds_of = [](const Graph& one) {
+    return cost_of_program(hoist_exchanges(partition(one))).seconds(*one.grid);
+  };
   double best_seconds = seconds_of(best.graph);
   Pins pins;
   std::set<std::vector<std::size_t>> tried;

@@ -1,7 +1,9 @@
 #include "spmd/propagate.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 
 #include "shoal/error.h"
@@ -50,6 +52,19 @@ graph "f"(%0: f32[8,4] @[x, _], %1: f32[8] @[x]) {
   %5: f32[8,4] @[x, _] = sharding_constraint(%4) {sharding = sharding(P("x"), memory(device), mesh("x"=2; devices 0, 1))}
   return %5
 })");
+}
+
+// Of two arrays that lie differently, the one is moved whose exchange goes along the faster axis.
+TEST(Propagate, ArraysStaySplitAlongSlowAxes) {
+  const auto sum_over = [](const std::string& axes) {
+    return to_text(propagated("on mesh(" + axes + R"(; devices 0..3)
+graph "f"(%0: f32[8,4] @[x, _], %1: f32[8,4] @[y, _]) {
+  %2: f32[8,4] = add(%0, %1)
+  return %2
+})"));
+  };
+  EXPECT_THAT(sum_over(R"("x"=2 at 1e+09, "y"=2)"), testing::HasSubstr("%2: f32[8,4] @[x, _] = add(%0, %1)"));
+  EXPECT_THAT(sum_over(R"("x"=2, "y"=2 at 1e+09)"), testing::HasSubstr("%2: f32[8,4] @[y, _] = add(%0, %1)"));
 }
 
 TEST(Propagate, FixedInputsAreNotRefined) {

@@ -118,7 +118,8 @@ class Planner {
   }
 
  private:
-  // Bytes are those of all devices together: whole numbers, so that sums in any order are equal.
+  // Bytes are those of all devices together: whole numbers if all axes are equally fast, so that sums in any order are
+  // equal. Those along slower axes count as more.
   struct Cost {
     double bytes;
     int steps;
@@ -198,7 +199,8 @@ class Planner {
     const double bytes = mean_bytes(here);
     const auto step_to = [&](const Placement& next, double received, ReshardStep::Kind kind, const Atoms& atoms,
                              std::size_t dim, std::size_t from_dim) {
-      visit(next, {cost.bytes + received, cost.steps + 1}, &key,
+      const double moved = received == 0 ? 0 : received * grid_.slowness(atoms);
+      visit(next, {cost.bytes + moved, cost.steps + 1}, &key,
             {.kind = kind, .atoms = atoms, .dim = dim, .from_dim = from_dim, .result = {}});
     };
     expand_partial(here, bytes, step_to);

@@ -12,7 +12,7 @@
 
 namespace shoal {
 
-/// One step of a plan. Bytes are those that a device receives, on average over the devices.
+/// One step of a plan.
 struct ReshardStep {
   enum class Kind : std::uint8_t {
     kAllReduce,      ///< atoms: partial -> none
@@ -32,7 +32,9 @@ struct ReshardStep {
 
 struct ReshardPlan {
   std::vector<ReshardStep> steps;
-  double bytes = 0;  ///< Received per device, all steps together.
+  /// What a device receives in all steps together, on average over the devices, as spmd/cost.h counts it: bytes along
+  /// slower axes as more.
+  double bytes = 0;
 };
 
 /// The cheapest plan, in bytes received per device and then in steps, that leads a value of `shape` and `element_size`

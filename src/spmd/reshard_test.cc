@@ -20,11 +20,11 @@ using test_support::can_reshard;
 
 using Kind = ReshardStep::Kind;
 
-// The bytes that a device receives in a step on average, as the header defines them.
+// The bytes that a device receives in a step on average, as the header defines them: those along slow axes count more.
 double bytes_of(const Grid& grid, const Shape& shape, const Placement& before, Kind kind, const Atoms& atoms) {
-  const double bytes =
-      8 * static_cast<double>(num_elements(shape)) / static_cast<double>(grid.size_of(before.sharded()));
+  double bytes = 8 * static_cast<double>(num_elements(shape)) / static_cast<double>(grid.size_of(before.sharded()));
   const auto group = static_cast<double>(grid.size_of(atoms));
+  bytes *= grid.slowness(atoms);
   switch (kind) {
     case Kind::kAllReduce:
       return 2 * bytes * (group - 1) / group;
@@ -152,7 +152,8 @@ class BruteForce {
       if (const auto next = after(before, Kind::kAllReduce, atoms, 0, 0)) add(*next, Kind::kAllReduce, atoms);
     }
     for (const Placement& next : placements_) {
-      if (can_permute(grid_, shape_, before, next)) add(next, Kind::kPermute, {});
+      if (!can_permute(grid_, shape_, before, next)) continue;
+      add(next, Kind::kPermute, (before.sharded() | next.sharded()).sorted());
     }
   }
 
@@ -174,9 +175,9 @@ class BruteForce {
 
 // Compares the plans between all placements that use the whole mesh with the cheapest sequences of any length.
 // Returns the greatest ratio of their costs.
-double compare(const Shape& mesh, const Shape& shape) {
+double compare(const Shape& mesh, const Shape& shape, const std::vector<double>& speeds = {}) {
   SCOPED_TRACE("mesh " + to_string(mesh) + ", value " + to_string(shape));
-  const Grid grid(test_support::grid(mesh));
+  const Grid grid(test_support::grid(mesh).with_speeds({.axes = speeds}));
   const BruteForce brute_force(grid, shape);
   double ratio = 1;
   for (std::size_t i = 0; i < brute_force.placements().size(); ++i) {
@@ -210,6 +211,14 @@ TEST(PlanReshard, IsAsCheapAsAnySequenceOfSteps) {
   EXPECT_EQ(compare({2, 2}, {1, 2, 3}), 1);
   EXPECT_EQ(compare({2, 2, 2}, {12}), 1);
   EXPECT_EQ(compare({2, 2, 2}, {3, 5}), 1);
+}
+
+TEST(PlanReshard, IsAsCheapWhereAxesAreNotEquallyFast) {
+  for (const std::vector<double>& speeds : {std::vector<double>{1e9, 4e9}, std::vector<double>{4e9, 1e9}}) {
+    for (const Shape& shape : std::vector<Shape>{{12}, {5}, {12, 12}, {3, 5}}) {
+      EXPECT_EQ(compare({2, 3}, shape, speeds), 1);
+    }
+  }
 }
 
 // The planner exchanges whole shards only towards the goal. With three axes a detour may save a little.

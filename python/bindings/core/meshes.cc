@@ -26,6 +26,26 @@ std::vector<AxisType> axis_types(nb::handle x, std::size_t count) {
   return types;
 }
 
+// The speeds that are given, and else the usual ones.
+MeshSpeeds speeds(nb::handle of_axes, nb::handle of_device, const char* function) {
+  MeshSpeeds speeds;
+  const auto number = [&](nb::handle x, const char* name) {
+    double value = 0;
+    if (!nb::try_cast(x, value))
+      type_error(fmt::format("{}: {} must be numbers, got {}", function, name, type_text(x)));
+    return value;
+  };
+  if (!of_axes.is_none()) {
+    if (PySequence_Check(of_axes.ptr()) == 0) {
+      type_error(fmt::format("{}: axis_speeds must be a sequence with a number for each axis, got {}", function,
+                             type_text(of_axes)));
+    }
+    for (nb::handle item : of_axes) speeds.axes.push_back(number(item, "axis_speeds"));
+  }
+  if (!of_device.is_none()) speeds.device = number(of_device, "device_speed");
+  return speeds;
+}
+
 // The array of devices of a mesh, as one of NumPy.
 nb::object devices_array(const Mesh& mesh) {
   const nb::module_ numpy = nb::module_::import_("numpy");
@@ -51,6 +71,14 @@ nb::object shape_of(const Mesh& mesh) {
   const nb::object ordered = nb::module_::import_("collections").attr("OrderedDict")();
   for (const auto& [name, size] : mesh.shape()) ordered[name.c_str()] = nb::cast(size);
   return ordered;
+}
+
+// How pickle makes a mesh again, whose first argument has this name.
+nb::tuple reduced(const nb::object& self, const char* first) {
+  const nb::object make = nb::module_::import_("functools")
+                              .attr("partial")(self.type(), "axis_speeds"_a = self.attr("axis_speeds"),
+                                               "device_speed"_a = self.attr("device_speed"));
+  return nb::make_tuple(make, nb::make_tuple(self.attr(first), self.attr("axis_names"), self.attr("axis_types")));
 }
 
 // What is given, or what the mesh has.
@@ -137,17 +165,26 @@ void bind_meshes(nb::module_& m) {
   nb::class_<Mesh>(m, "Mesh", "A grid of devices whose axes have names.")
       .def(
           "__init__",
-          [](Mesh* self, nb::handle devices, nb::handle axis_names, nb::handle types) {
+          [](Mesh* self, nb::handle devices, nb::handle axis_names, nb::handle types, nb::handle axis_speeds,
+             nb::handle device_speed) {
             const std::vector<std::string> list = names(axis_names, "Mesh: axis_names");
             Shape shape = shape_of_devices(devices);
             if (nb::isinstance<Device>(devices)) shape = Shape(list.size(), 1);
-            new (self)
-                Mesh(device_list(devices, "Mesh: devices"), shape, list, axis_types(types, list.size()), user_line());
+            const Mesh mesh(device_list(devices, "Mesh: devices"), shape, list, axis_types(types, list.size()),
+                            user_line());
+            new (self) Mesh(mesh.with_speeds(speeds(axis_speeds, device_speed, "Mesh"), user_line()));
           },
-          "devices"_a, "axis_names"_a, "axis_types"_a = nb::none())
+          "devices"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "axis_speeds"_a = nb::none(),
+          "device_speed"_a = nb::none())
       .def_prop_ro("axis_names", [](const Mesh& mesh) { return tuple_of(mesh.axis_names()); })
       .def_prop_ro("axis_sizes", [](const Mesh& mesh) { return to_tuple(mesh.axis_sizes()); })
       .def_prop_ro("axis_types", [](const Mesh& mesh) { return tuple_of(mesh.axis_types()); })
+      .def_prop_ro(
+          "axis_speeds", [](const Mesh& mesh) { return tuple_of(mesh.speeds().axes); },
+          "The bytes per second that the compiler takes a device to receive along each axis.")
+      .def_prop_ro(
+          "device_speed", [](const Mesh& mesh) { return mesh.speeds().device; },
+          "The operations per second that the compiler takes a device to do.")
       .def_prop_ro("shape", &shape_of)
       .def_prop_ro("shape_tuple", [](const Mesh& mesh) { return tuple_of(mesh.shape()); })
       .def_prop_ro("devices", &devices_array)
@@ -183,12 +220,16 @@ void bind_meshes(nb::module_& m) {
       .def_prop_ro("are_all_axes_manual", &all_axes_are<AxisType::kManual>)
       .def(
           "update",
-          [](nb::object self, nb::handle devices, nb::handle axis_names, nb::handle types) {
+          [](nb::object self, nb::handle devices, nb::handle axis_names, nb::handle types, nb::handle axis_speeds,
+             nb::handle device_speed) {
             return self.type()(given_or(devices, self, "devices"), given_or(axis_names, self, "axis_names"),
-                               given_or(types, self, "axis_types"));
+                               given_or(types, self, "axis_types"),
+                               "axis_speeds"_a = given_or(axis_speeds, self, "axis_speeds"),
+                               "device_speed"_a = given_or(device_speed, self, "device_speed"));
           },
-          "devices"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(),
-          "The same mesh with other devices, names or types.")
+          "devices"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(), nb::kw_only(),
+          "axis_speeds"_a = nb::none(), "device_speed"_a = nb::none(),
+          "The same mesh with other devices, names, types or speeds.")
       .def("__enter__",
            [](nb::object self) {
              enter(nb::cast<Mesh>(self));
@@ -199,58 +240,72 @@ void bind_meshes(nb::module_& m) {
           "__eq__", [](const Mesh& a, nb::handle b) { return nb::isinstance<Mesh>(b) && a == nb::cast<Mesh>(b); },
           nb::is_operator())
       .def("__hash__", &Mesh::hash)
-      .def("__reduce__",
-           [](nb::object self) {
-             return nb::make_tuple(
-                 self.type(), nb::make_tuple(self.attr("devices"), self.attr("axis_names"), self.attr("axis_types")));
-           })
+      .def("__reduce__", [](nb::object self) { return reduced(self, "devices"); })
       .def("__str__", [](const Mesh& mesh) { return to_string(mesh); })
       .def("__repr__", [](nb::object self) {
         if (nb::cast<bool>(self.attr("empty"))) return std::string("Mesh(axis_sizes=(), axis_names=())");
-        return fmt::format("Mesh(axis_sizes={}, axis_names={}, axis_types={})", text_of(self.attr("axis_sizes")),
-                           text_of(self.attr("axis_names")), text_of(self.attr("axis_types")));
+        std::string speeds;
+        if (!nb::cast<const Mesh&>(self).has_usual_speeds()) {
+          speeds = fmt::format(", axis_speeds={}, device_speed={}", text_of(self.attr("axis_speeds")),
+                               text_of(self.attr("device_speed")));
+        }
+        return fmt::format("Mesh(axis_sizes={}, axis_names={}, axis_types={}{})", text_of(self.attr("axis_sizes")),
+                           text_of(self.attr("axis_names")), text_of(self.attr("axis_types")), speeds);
       });
 
   nb::class_<AbstractMesh, Mesh>(m, "AbstractMesh", "The axes of a mesh whose devices are not known yet.")
       .def(
           "__init__",
-          [](AbstractMesh* self, nb::handle sizes, nb::handle axis_names, nb::handle types) {
+          [](AbstractMesh* self, nb::handle sizes, nb::handle axis_names, nb::handle types, nb::handle axis_speeds,
+             nb::handle device_speed) {
             const std::vector<std::string> list = names(axis_names, "AbstractMesh: axis_names");
-            new (self) AbstractMesh(dims(sizes, "AbstractMesh: axis_sizes"), list, axis_types(types, list.size()),
+            const AbstractMesh mesh(dims(sizes, "AbstractMesh: axis_sizes"), list, axis_types(types, list.size()),
                                     user_line());
+            new (self) AbstractMesh(
+                mesh.with_speeds(speeds(axis_speeds, device_speed, "AbstractMesh"), user_line()).abstract_mesh());
           },
-          "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none())
+          "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "axis_speeds"_a = nb::none(),
+          "device_speed"_a = nb::none())
       .def("__repr__", [](const AbstractMesh& mesh) { return to_string(mesh); })
       .def_prop_ro("empty", [](const AbstractMesh& mesh) { return mesh.axis_names().empty(); })
       .def(
           "update",
-          [](nb::object self, nb::handle sizes, nb::handle axis_names, nb::handle types) {
+          [](nb::object self, nb::handle sizes, nb::handle axis_names, nb::handle types, nb::handle axis_speeds,
+             nb::handle device_speed) {
             return self.type()(given_or(sizes, self, "axis_sizes"), given_or(axis_names, self, "axis_names"),
-                               given_or(types, self, "axis_types"));
+                               given_or(types, self, "axis_types"),
+                               "axis_speeds"_a = given_or(axis_speeds, self, "axis_speeds"),
+                               "device_speed"_a = given_or(device_speed, self, "device_speed"));
           },
-          "axis_sizes"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(),
-          "The same axes with other sizes, names or types.")
+          "axis_sizes"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(), nb::kw_only(),
+          "axis_speeds"_a = nb::none(), "device_speed"_a = nb::none(),
+          "The same axes with other sizes, names, types or speeds.")
       .def(
           "update_axis_types",
           [](const AbstractMesh& mesh, nb::handle changes) {
-            return AbstractMesh(mesh.axis_sizes(), mesh.axis_names(), changed_types(mesh, changes));
+            return AbstractMesh(mesh.axis_sizes(), mesh.axis_names(), changed_types(mesh, changes))
+                .with_speeds(mesh.speeds())
+                .abstract_mesh();
           },
           "name_to_type"_a, "The same axes, those named with other types.")
-      .def("__reduce__", [](nb::object self) {
-        return nb::make_tuple(
-            self.type(), nb::make_tuple(self.attr("axis_sizes"), self.attr("axis_names"), self.attr("axis_types")));
-      });
+      .def("__reduce__", [](nb::object self) { return reduced(self, "axis_sizes"); });
 
   m.def(
       "make_mesh",
-      [](nb::handle shape, nb::handle axis_names, nb::handle types, nb::handle devices) {
+      [](nb::handle shape, nb::handle axis_names, nb::handle types, nb::handle devices, nb::handle axis_speeds,
+         nb::handle device_speed) {
         const std::vector<std::string> list = names(axis_names, "make_mesh: axis_names");
-        MakeMeshOptions options{.axis_types = axis_types(types, list.size())};
+        MakeMeshOptions options{.axis_types = axis_types(types, list.size()),
+                                .speeds = speeds(axis_speeds, device_speed, "make_mesh")};
         if (!devices.is_none()) options.devices = device_list(devices, "make_mesh: devices");
         return make_mesh(dims(shape, "make_mesh: axis_sizes"), list, options, user_line());
       },
       "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
-      "A mesh over the first devices of the job, in order of id.");
+      "axis_speeds"_a = nb::none(), "device_speed"_a = nb::none(),
+      "A mesh over the first devices of the job, in order of id. The compiler takes a device to receive `axis_speeds` "
+      "bytes per second along each axis (4e9 if none are given), and to do `device_speed` operations per second "
+      "(1e11), "
+      "and chooses how values are split by the time that programs would take at these speeds.");
 
   nb::class_<SetMesh>(
       m, "set_mesh",

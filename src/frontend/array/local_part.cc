@@ -58,7 +58,7 @@ Mesh local_mesh(const Mesh& mesh) {
     throw misuse<InvalidArgument>("the {} devices that process {} has in {} are not a grid of their own", here.size(),
                                   process_index(), to_string(mesh));
   }
-  return Mesh(std::move(here), local, mesh.axis_names(), mesh.axis_types(), Caller::line());
+  return Mesh(std::move(here), local, mesh.axis_names(), mesh.axis_types(), Caller::line()).with_speeds(mesh.speeds());
 }
 
 Array local_part(const Array& array) {

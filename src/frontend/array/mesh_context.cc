@@ -59,8 +59,7 @@ AbstractMesh get_abstract_mesh() {
 
 use_abstract_mesh::use_abstract_mesh(const Mesh& mesh) : before_(current_mesh()) {
   const bool fits = mesh.is_abstract() && !before_.is_abstract() && before_.size() == mesh.size();
-  current_mesh() =
-      fits && !mesh.empty() ? Mesh(before_.devices(), mesh.axis_sizes(), mesh.axis_names(), mesh.axis_types()) : mesh;
+  current_mesh() = fits && !mesh.empty() ? mesh.with_devices(before_.devices()) : mesh;
 }
 
 use_abstract_mesh::~use_abstract_mesh() { current_mesh() = std::move(before_); }

@@ -36,6 +36,49 @@ def test_meshes():
         Mesh([1, 2], ("x",))
 
 
+def test_speeds_of_meshes():
+    usual = jax.make_mesh((2, 4), ("x", "y"))
+    assert (usual.axis_speeds, usual.device_speed) == ((4e9, 4e9), 1e11)
+    slow = jax.make_mesh((2, 4), ("x", "y"), axis_speeds=(1e9, 4e9), device_speed=1e12)
+    assert (slow.axis_speeds, slow.device_speed) == ((1e9, 4e9), 1e12)
+    assert slow != usual and slow == Mesh(slow.devices, ("x", "y"), axis_speeds=[1e9, 4e9], device_speed=10**12)
+    assert repr(slow).endswith("axis_types=(Auto, Auto), axis_speeds=(1000000000.0, 4000000000.0), device_speed=1000000000000.0)")
+    assert str(slow) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto), axis_speeds=(1e+09, 4e+09), device_speed=1e+12)"
+    for mesh in (slow, slow.abstract_mesh):
+        again = pickle.loads(pickle.dumps(mesh))
+        assert again == mesh and again.axis_speeds == (1e9, 4e9) and copy.deepcopy(mesh) == mesh
+        assert mesh.update(axis_names=("a", "b")).axis_speeds == (1e9, 4e9)
+        assert mesh.update(axis_speeds=(1, 2)).device_speed == 1e12
+    assert slow.abstract_mesh.update_axis_types({"x": AxisType.Explicit}).axis_speeds == (1e9, 4e9)
+    with pytest.raises(ValueError, match=r"give one speed for each axis, or none at all"):
+        jax.make_mesh((2, 4), ("x", "y"), axis_speeds=(1e9,))
+    with pytest.raises(ValueError, match=r"the speed of axis 'y' is 0; it must be a positive number of bytes per second"):
+        jax.make_mesh((2, 4), ("x", "y"), axis_speeds=(1e9, 0))
+    for wrong in ("fast", 1e9, (1e9, "fast")):
+        with pytest.raises(TypeError, match="make_mesh: axis_speeds must be"):
+            jax.make_mesh((2, 4), ("x", "y"), axis_speeds=wrong)
+    with pytest.raises(TypeError, match="device_speed must be numbers"):
+        jax.make_mesh((2, 4), ("x", "y"), device_speed="fast")
+
+
+def test_arrays_stay_split_along_slow_axes():
+    def spec_of_sum(speeds):
+        mesh = jax.make_mesh((2, 4), ("x", "y"), axis_speeds=speeds)
+        a, b = (jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P(axis))) for axis in ("x", "y"))
+        return jax.jit(lambda a, b: a + b)(a, b).sharding.spec
+
+    assert (spec_of_sum((1e8, 4e9)), spec_of_sum((4e9, 1e8))) == (P("x"), P("y"))
+
+
+def test_explain_tells_what_was_measured(tmp_path):
+    x = jax.device_put(jnp.ones((8, 8)), NamedSharding(jax.make_mesh((8,), ("x",)), P("x")))
+    compiled = jax.jit(lambda x: jnp.sin(x).sum()).lower(x).compile()
+    assert "computes 8 operations on each device" in compiled.explain() and "measured" not in compiled.explain()
+    with jax.profiler.trace(tmp_path / "trace.json"):
+        compiled(x).block_until_ready()
+    assert "\nmeasured in 1 launch on this process: " in compiled.explain()
+
+
 def test_specs():
     spec = P("x", None, ("y", "z"))
     assert repr(spec) == "P('x', None, ('y', 'z'))" and len(spec) == 3 and spec[2] == ("y", "z")

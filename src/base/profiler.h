@@ -74,4 +74,30 @@ class [[nodiscard]] ProfileScope {
   Clock::time_point begin_;
 };
 
+/// What some work took, all times together that it was recorded. Any number of threads may add to it.
+struct Tally {
+  std::atomic<std::int64_t> nanoseconds{0};
+  std::atomic<std::int64_t> times{0};
+};
+
+/// Adds the time from here to its destruction to a tally while something is recorded.
+class [[nodiscard]] TallyScope {
+ public:
+  explicit TallyScope(Tally& tally) noexcept : tally_(is_recording() ? &tally : nullptr) {
+    if (tally_ != nullptr) begin_ = Clock::now();
+  }
+  ~TallyScope() {
+    if (tally_ == nullptr) return;
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_);
+    tally_->nanoseconds.fetch_add(took.count(), std::memory_order_relaxed);
+    tally_->times.fetch_add(1, std::memory_order_relaxed);
+  }
+  TallyScope(const TallyScope&) = delete;
+  TallyScope& operator=(const TallyScope&) = delete;
+
+ private:
+  Tally* tally_;
+  Clock::time_point begin_;
+};
+
 }  // namespace shoal::profiler

@@ -116,6 +116,7 @@ std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& li
 }
 
 void Launch::run_steps() {
+  const profiler::TallyScope taken(schedule_.tally());
   std::int64_t made = schedule_.made;
   for (const Step& step : schedule_.steps) {
     Lane::check_interrupt();
@@ -233,6 +234,7 @@ void Launch::run_step(const Step& step) {
        .where = step.eqn->where,
        .bytes = static_cast<std::int64_t>(step.bytes),
        .trip = static_cast<std::int64_t>(trip_)});
+  const profiler::TallyScope taken(schedule_.tally_of(step));
   if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
     run_kernel(step, *kernel);
   } else if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {

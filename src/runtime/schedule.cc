@@ -50,6 +50,7 @@ class Scheduler {
     schedule_.plan = plan_memory(graph_, shapes_, facts_of_steps(starts), reuses, schedule_.is_body);
     bind_plan(schedule_);
     settle_starts(steps_, starts);
+    schedule_.tallies = std::make_unique<profiler::Tally[]>(steps_.size() + 1);
     return std::move(schedule_);
   }
 

@@ -16,6 +16,7 @@
 
 #include "backend/backend.h"
 #include "base/function_ref.h"
+#include "base/profiler.h"
 #include "comm/collectives/collective.h"
 #include "comm/collectives/exchange.h"
 #include "comm/collectives/shard_set.h"
@@ -221,6 +222,11 @@ struct Schedule {
   /// For each shard of a value that varies over the first set of atoms, that of one that varies over the second.
   /// Operands point here.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::int32_t>> shard_maps;
+  /// What launches took while a trace was recorded: each step, and then all of them. Launches add to it.
+  std::unique_ptr<profiler::Tally[]> tallies;
+
+  profiler::Tally& tally_of(const Step& step) const { return tallies[static_cast<std::size_t>(&step - steps.data())]; }
+  profiler::Tally& tally() const { return tallies[steps.size()]; }
 };
 
 /// The schedule of a partitioned graph. Outputs are computed into the memory of inputs as `reuses` say, where the types

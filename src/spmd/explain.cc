@@ -3,25 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
 #include "ir/bodies.h"
 #include "spmd/cost.h"
+#include "spmd/cost_text.h"
 
 namespace shoal {
 namespace {
-
-std::string bytes_text(double bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
-}
 
 std::string value_text(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
@@ -63,12 +53,20 @@ std::string heading(const Control& control, std::size_t number) {
 }  // namespace
 
 std::string explain(const Graph& partitioned, std::int64_t threshold) {
-  const auto devices = static_cast<double>(partitioned.grid->num_devices());
+  const Grid& grid = *partitioned.grid;
+  const auto devices = static_cast<double>(grid.num_devices());
   std::vector<Line> lines;
   double all_bytes = 0;
   int collectives = 0;
   for_each_counted(partitioned,
                    [&](const CountedEqn& one) { all_bytes += one.times * received_bytes(one.graph, one.eqn); });
+  const Cost whole = cost_of_program(partitioned);
+  // What part of an equation takes, which runs so often.
+  const auto share_text = [&](const Cost& part, double times) {
+    const double seconds = part.seconds(grid);
+    return fmt::format("{}, {:.0f}% of the program's cost", seconds_text(seconds),
+                       100 * times * seconds / whole.seconds(grid));
+  };
   std::size_t equations = 0;
   const auto tell = [&](const Graph& graph, const Eqn& eqn, double times, int depth) {
     // What leaves everything as it is marks where a shard_map begins or ends.
@@ -81,12 +79,16 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
       if (control.loops && control.trips) line.text += fmt::format("\n    runs {} times:", *control.trips);
       if (control.loops && !control.trips) line.text += "\n    runs as often as data says:";
     }
+    const Cost cost = cost_of(graph, eqn);
     if (const double bytes = received_bytes(graph, eqn); bytes > 0) {
       ++collectives;
-      line.text += fmt::format("\n    moves {} to each device, {} in all, over ({}): {:.0f}% of the program's cost",
-                               bytes_text(bytes), bytes_text(bytes * devices),
-                               fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "),
-                               100 * times * bytes / all_bytes);
+      line.text += fmt::format(
+          "\n    moves {} to each device, {} in all, over ({}): {}", bytes_text(bytes), bytes_text(bytes * devices),
+          fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "), share_text({.bytes = cost.bytes}, times));
+    }
+    if (cost.operations > 0) {
+      line.text += fmt::format("\n    computes {} operation{} on each device: {}", count_text(cost.operations),
+                               cost.operations == 1 ? "" : "s", share_text({.operations = cost.operations}, times));
     }
     for (ValueId id : eqn.outputs) {
       const double bytes = bytes_of(graph.type(id));
@@ -124,9 +126,12 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
     told.erase(told.find_last_not_of(' ') + 1);
     text += told + '\n';
   }
-  return text + fmt::format("{} on {} devices: {} of {} equations move {} to each device, {} in all\n",
-                            partitioned.name, devices, collectives, equations, bytes_text(all_bytes),
-                            bytes_text(all_bytes * devices));
+  return text + fmt::format(
+                    "{} on {} devices: {} of {} equations move {} to each device, {} in all\n"
+                    "each device computes {} operations: {} are estimated, {} of them for what moves\n",
+                    partitioned.name, devices, collectives, equations, bytes_text(all_bytes),
+                    bytes_text(all_bytes * devices), count_text(whole.operations), seconds_text(whole.seconds(grid)),
+                    seconds_text(Cost{.bytes = whole.bytes}.seconds(grid)));
 }
 
 }  // namespace shoal

@@ -9,7 +9,8 @@
 namespace shoal {
 
 /// One line for each equation: the user's line, the op, and the whole shapes and placements of its operands and
-/// results; for a collective also the bytes it moves. Results of `threshold` bytes or more that lie whole on every one
+/// results; then the bytes that a collective moves and the operations that a device does, with the seconds that these
+/// take at the speeds of the mesh. Results of `threshold` bytes or more that lie whole on every one
 /// of several devices are flagged. The last line adds up.
 std::string explain(const Graph& partitioned, std::int64_t threshold);
 

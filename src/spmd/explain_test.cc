@@ -21,15 +21,27 @@ graph "layer"(%0: f32[2,2] varying(x, y) of [4,8] @[x, y], %1: f32[2,4] varying(
 TEST(Explain, SaysWhatEveryEquationDoesAndCosts) {
   EXPECT_EQ(explain(parsed(kLayer), 1000),
             "  dot_general  f32[4,8] @[x, y], f32[8,4] @[y, _] -> f32[4,4] @[x, _] partial(sum: y)\n"
+            "    computes 32 operations on each device: 0.32 ns, 2% of the program's cost\n"
             "  all_reduce   f32[4,4] @[x, _] partial(sum: y) -> f32[4,4] @[x, _]\n"
-            "    moves 48 B to each device, 384 B in all, over (y): 60% of the program's cost\n"
+            "    moves 48 B to each device, 384 B in all, over (y): 12 ns, 59% of the program's cost\n"
             "  all_gather   f32[4,4] @[x, _] -> f32[4,4] @[_, _]\n"
-            "    moves 32 B to each device, 256 B in all, over (x): 40% of the program's cost\n"
-            "layer on 8 devices: 2 of 3 equations move 80 B to each device, 640 B in all\n");
+            "    moves 32 B to each device, 256 B in all, over (x): 8 ns, 39% of the program's cost\n"
+            "layer on 8 devices: 2 of 3 equations move 80 B to each device, 640 B in all\n"
+            "each device computes 32 operations: 20.3 ns are estimated, 20 ns of them for what moves\n");
+}
+
+TEST(Explain, TakesTheSpeedsOfTheMesh) {
+  std::string text(kLayer);
+  text.replace(text.find("\"y\"=4; devices 0..7"), 19, "\"y\"=4 at 1e+09; devices 0..7 at 1e+12");
+  EXPECT_THAT(
+      explain(parsed(text), 1000),
+      testing::AllOf(testing::HasSubstr("computes 32 operations on each device: 0.032 ns, 0% of"),
+                     testing::HasSubstr("over (y): 48 ns, 86% of"), testing::HasSubstr("over (x): 8 ns, 14% of"),
+                     testing::HasSubstr("56 ns are estimated, 56 ns of them for what moves")));
 }
 
 TEST(Explain, FlagsWhatLiesWholeOnEveryDevice) {
-  EXPECT_THAT(explain(parsed(kLayer), 64), testing::HasSubstr("over (x): 40% of the program's cost\n"
+  EXPECT_THAT(explain(parsed(kLayer), 64), testing::HasSubstr("over (x): 8 ns, 39% of the program's cost\n"
                                                               "    REPLICATED: 64 B on each of 8 devices\n"));
   EXPECT_THAT(explain(parsed(kLayer), 65), testing::Not(testing::HasSubstr("REPLICATED")));
 }
@@ -53,7 +65,9 @@ graph "f"(%0: i32[] of [] @[], %1: f32[4] of [4] @[_]) {
             "   branch 0\n"
             "   branch 1\n"
             "    sin      f32[4] @[_] -> f32[4] @[_]\n"
-            "f on 1 devices: 0 of 2 equations move 0 B to each device, 0 B in all\n");
+            "    computes 4 operations on each device: 0.04 ns, 100% of the program's cost\n"
+            "f on 1 devices: 0 of 2 equations move 0 B to each device, 0 B in all\n"
+            "each device computes 4 operations: 0.04 ns are estimated, 0 ns of them for what moves\n");
 }
 
 TEST(Explain, OneDeviceReplicatesNothing) {
@@ -61,7 +75,9 @@ TEST(Explain, OneDeviceReplicatesNothing) {
                            "  %1: f32[4] of [4] @[_] = sin(%0)\n  return %1\n}"),
                     0),
             "  sin  f32[4] @[_] -> f32[4] @[_]\n"
-            "f on 1 devices: 0 of 1 equations move 0 B to each device, 0 B in all\n");
+            "    computes 4 operations on each device: 0.04 ns, 100% of the program's cost\n"
+            "f on 1 devices: 0 of 1 equations move 0 B to each device, 0 B in all\n"
+            "each device computes 4 operations: 0.04 ns are estimated, 0 ns of them for what moves\n");
 }
 
 }  // namespace

@@ -28,6 +28,7 @@
 #include "frontend/transforms/jit_impl.h"
 #include "ops/table.h"
 #include "runtime/explain_memory.h"
+#include "runtime/explain_times.h"
 #include "runtime/program.h"
 #include "sharding/default_place.h"
 #include "shoal/mesh_context.h"
@@ -561,7 +562,7 @@ std::string compiled_text(const CompiledImpl& compiled, std::string_view stage) 
 }
 
 std::string explain_compiled(const CompiledImpl& compiled, std::int64_t threshold) {
-  return explain(compiled.program->stage("partitioned"), threshold);
+  return explain(compiled.program->stage("partitioned"), threshold) + explain_times(compiled.program->executable());
 }
 
 std::string explain_memory_of(const CompiledImpl& compiled) { return explain_memory(compiled.program->executable()); }

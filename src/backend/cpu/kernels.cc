@@ -25,6 +25,12 @@
 namespace shoal::cpu {
 namespace {
 
+// The shards that a step computes in this process.
+std::int64_t shards_of_step(const Graph& graph, const Eqn& eqn) {
+  if (graph.grid == nullptr) return 1;
+  return std::ssize(graph.grid->held(graph.value(eqn.outputs[0]).varying).shards);
+}
+
 // The loop of one equation. Its graph has an input for each operand, also where the same value is passed twice.
 std::unique_ptr<Kernel> loop_kernel(const Graph& graph, const Eqn& eqn) {
   if (!is_loop_op(graph, eqn)) return nullptr;
@@ -34,7 +40,7 @@ std::unique_ptr<Kernel> loop_kernel(const Graph& graph, const Eqn& eqn) {
   for (ValueId& id : copy.outputs) id = body.add_value(graph.type(id));
   body.outputs = copy.outputs;
   body.eqns.push_back(std::move(copy));
-  return fused_kernel(body);
+  return fused_kernel(body, shards_of_step(graph, eqn));
 }
 
 // A loop that stores positions.
@@ -47,14 +53,15 @@ std::unique_ptr<Kernel> count_kernel(const Graph& graph, const Eqn& eqn) {
   body.outputs = {stored};
   body.eqns.push_back({.op = eqn.op, .attrs = eqn.attrs, .inputs = {}, .outputs = {counted}, .where = eqn.where});
   Builder(body, eqn.where).into(stored).convert(counted, type.dtype);
-  return fused_kernel(body);
+  return fused_kernel(body, shards_of_step(graph, eqn));
 }
 
 // What fuse_loops has put together.
-std::unique_ptr<Kernel> fusion_kernel(const Graph&, const Eqn& eqn) {
+std::unique_ptr<Kernel> fusion_kernel(const Graph& graph, const Eqn& eqn) {
   const Graph& body = eqn.attrs.graph();
   if (is_gather(body.eqns.front())) return placed_gather_kernel(body);
-  return is_product(body.eqns.front()) ? fused_product(body) : fused_kernel(body);
+  if (is_product(body.eqns.front())) return fused_product(body);
+  return fused_kernel(body, shards_of_step(graph, eqn));
 }
 
 std::unique_ptr<Kernel> product_kernel(const Graph& graph, const Eqn& eqn) { return dot_kernel(graph, eqn); }

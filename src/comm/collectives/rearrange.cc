@@ -35,6 +35,35 @@ void fill(std::byte* data, std::size_t bytes, const std::byte* element, std::siz
   }
 }
 
+// The bytes from one element of a run to the next.
+struct Stride {
+  std::ptrdiff_t in;
+  std::ptrdiff_t out;
+};
+
+// With a size that the compiler knows, an element is a load and a store and no call.
+template <std::size_t kUnit>
+void copy_elements(std::byte* to, const std::byte* from, std::ptrdiff_t count, Stride stride) {
+  for (std::ptrdiff_t j = 0; j < count; ++j) std::memcpy(to + j * stride.out, from + j * stride.in, kUnit);
+}
+
+void copy_elements(std::byte* to, const std::byte* from, std::ptrdiff_t count, Stride stride, std::size_t unit) {
+  switch (unit) {
+    case 1:
+      return copy_elements<1>(to, from, count, stride);
+    case 2:
+      return copy_elements<2>(to, from, count, stride);
+    case 4:
+      return copy_elements<4>(to, from, count, stride);
+    case 8:
+      return copy_elements<8>(to, from, count, stride);
+    case 16:
+      return copy_elements<16>(to, from, count, stride);
+    default:
+      for (std::ptrdiff_t j = 0; j < count; ++j) std::memcpy(to + j * stride.out, from + j * stride.in, unit);
+  }
+}
+
 class Rearranging final : public Collective {
  public:
   // The runs of a device, given its position and what it holds of the result.
@@ -119,6 +148,8 @@ class Rearranging final : public Collective {
       const auto out_at = [&](std::int64_t j) {
         return static_cast<std::size_t>(segment.out + j * segment.run.out_step);
       };
+      const Stride stride{segment.run.in_step * static_cast<std::ptrdiff_t>(unit),
+                          segment.run.out_step * static_cast<std::ptrdiff_t>(unit)};
       for (std::int64_t o = first; o < last; ++o) {
         const std::byte* from_row = from + static_cast<std::size_t>(o) * source_row;
         std::byte* to_row = to + static_cast<std::size_t>(o) * row;
@@ -127,9 +158,7 @@ class Rearranging final : public Collective {
                       static_cast<std::size_t>(end - begin) * unit);
           continue;
         }
-        for (std::int64_t j = begin; j < end; ++j) {
-          std::memcpy(to_row + out_at(j) * unit, from_row + in_at(j) * unit, unit);
-        }
+        copy_elements(to_row + out_at(begin) * unit, from_row + in_at(begin) * unit, end - begin, stride, unit);
       }
     }
   }

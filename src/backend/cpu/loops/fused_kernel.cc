@@ -25,7 +25,7 @@ constexpr std::int64_t kTileElements = 1 << 15;
 constexpr std::int64_t kAddedRows = 256;
 constexpr std::int64_t kAddedColumns = 2048;
 
-// Results of so many bytes are not in a cache when they are read again.
+// Results of a step of so many bytes are not in a cache when they are read again.
 constexpr std::int64_t kStreamedBytes = 1 << 23;
 
 /// Memory for the temporaries of a loop. Each thread has its own, which stays in its cache.
@@ -71,8 +71,9 @@ class FusedKernel final : public Kernel {
  public:
   /// `for_others` is for shards of other shapes than those of the types, if the plan is for these alone. What `is_rare`
   /// is compiled when it has run for long.
-  FusedKernel(LoopPlan plan, const Graph& body, bool is_rare, std::unique_ptr<Kernel> for_others = nullptr)
-      : plan_(std::move(plan)), num_outputs_(body.outputs.size()), for_others_(std::move(for_others)) {
+  FusedKernel(LoopPlan plan, const Graph& body, std::int64_t shards, bool is_rare,
+              std::unique_ptr<Kernel> for_others = nullptr)
+      : plan_(std::move(plan)), num_outputs_(body.outputs.size()), shards_(shards), for_others_(std::move(for_others)) {
     std::vector<Shape> inputs;
     std::vector<Shape> outputs;
     for (ValueId id : body.inputs) inputs.push_back(body.type(id).shape);
@@ -254,10 +255,10 @@ class FusedKernel final : public Kernel {
     std::array<std::int64_t, kMostArrays> column_strides;
   };
 
-  // Whether dense results are so large that writing them through the caches would only push out what is there. What
-  // lies in the memory of an operand is in the cache already.
+  // Whether the dense results of all shards are so large that writing them through the caches would only push out what
+  // is there. What lies in the memory of an operand is in the cache already.
   bool streams(const Geometry& g, const Addresses& at) const {
-    if (g.rows * g.columns * static_cast<std::int64_t>(written_size_) < kStreamedBytes) return false;
+    if (shards_ * g.rows * g.columns * static_cast<std::int64_t>(written_size_) < kStreamedBytes) return false;
     for (std::size_t a = 0; a < plan_.operands.size(); ++a) {
       for (std::size_t b = 0; b < plan_.operands.size(); ++b) {
         if (plan_.loop.arrays[a].written && !plan_.loop.arrays[b].written && at.bases[a] == at.bases[b]) return false;
@@ -419,6 +420,7 @@ class FusedKernel final : public Kernel {
 
   LoopPlan plan_;
   std::size_t num_outputs_;
+  std::int64_t shards_;           // Of a step.
   std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
   bool writes_strided_ = false;
   std::optional<Tiers> tiers_;
@@ -432,13 +434,13 @@ class FusedKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> fused_kernel(const Graph& body) {
+std::unique_ptr<Kernel> fused_kernel(const Graph& body, std::int64_t shards) {
   std::optional<LoopPlan> plan = lower(body);
   if (!plan || plan->operands.size() > kMostArrays) return nullptr;
   std::optional<LoopPlan> unrolled = unroll_rows(*plan, body);
-  auto kernel = std::make_unique<FusedKernel>(std::move(*plan), body, unrolled.has_value());
+  auto kernel = std::make_unique<FusedKernel>(std::move(*plan), body, shards, unrolled.has_value());
   if (!unrolled) return kernel;
-  return std::make_unique<FusedKernel>(std::move(*unrolled), body, false, std::move(kernel));
+  return std::make_unique<FusedKernel>(std::move(*unrolled), body, shards, false, std::move(kernel));
 }
 
 }  // namespace shoal::cpu

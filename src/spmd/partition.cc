@@ -17,6 +17,7 @@
 #include "ops/collective.h"
 #include "ops/rules.h"
 #include "spmd/cost.h"
+#include "spmd/dealing.h"
 #include "spmd/factors.h"
 #include "spmd/open_regions.h"
 #include "spmd/reshard.h"
@@ -669,6 +670,85 @@ class Partitioner {
     return best;
   }
 
+  // ---- Dealt dimensions.
+
+  // An op that makes several dimensions of one, or one of several, and what has to be dealt for it.
+  struct Deal {
+    FactorAxes axes;
+    std::vector<Dealing> before;  // Of the operand,
+    std::vector<Dealing> after;   // and of the result: the way back.
+  };
+
+  std::vector<Deal> deals_for(const RuledEqn& ruled) const {
+    const Eqn& eqn = ruled.eqn;
+    const ShardingRule& rule = ruled.rule;
+    std::vector<Deal> deals;
+    const auto has_several = [](const DimFactors& dim) { return dim.size() > 1; };
+    const bool only_moves =
+        eqn.inputs.size() == 1 && eqn.outputs.size() == 1 && moves_elements(*eqn.op) &&
+        std::ranges::all_of(rule.factors, [](const Factor& factor) { return factor.kind == FactorKind::kPassThrough; });
+    if (!only_moves ||
+        (std::ranges::none_of(rule.operands[0], has_several) && std::ranges::none_of(rule.results[0], has_several))) {
+      return deals;
+    }
+    const auto add = [&](const TensorFactors& tensor, const std::vector<Atoms>& dims) {
+      FactorAxes axes = project(grid_, rule, tensor, dims);
+      if (dims_of(tensor, axes) != dims) return;
+      auto before = dealings_of(grid_, rule, rule.operands[0], axes);
+      auto after = dealings_of(grid_, rule, rule.results[0], axes);
+      if (!before || !after || (before->empty() && after->empty())) return;
+      for (Dealing& one : *after) one = one.inverse();
+      deals.push_back({std::move(axes), std::move(*before), std::move(*after)});
+    };
+    add(rule.results[0], placement_of(eqn.outputs[0]).dims);
+    add(rule.operands[0], global_of(forms_.at(eqn.inputs[0]).back()).placement.dims);
+    return deals;
+  }
+
+  double seconds_of(const RuledEqn& ruled, const Deal& deal) const {
+    double bytes = 0;
+    for (const auto* dealings : {&deal.before, &deal.after}) {
+      for (const Dealing& one : *dealings) {
+        const std::int64_t extents[] = {one.extent};
+        bytes += grid_.slowness(one.atoms) * received_share(grid_, one.atoms, one.runs, extents, one.extent) *
+                 bytes_of(local_shape(grid_, ruled.outputs[0].shape, ruled.result_placement(0, deal.axes)),
+                          ruled.outputs[0].dtype);
+      }
+    }
+    return seconds_of(ruled, deal.axes) + Cost{.bytes = bytes}.seconds(grid_);
+  }
+
+  ValueId dealt(ValueId from, const Dealing& dealing) {
+    const GlobalShape global = global_of(from);
+    const ValueId made =
+        add_global(new_.type(from), global.shape, global.placement, new_.value(from).varying | AtomSet(dealing.atoms));
+    new_.value(made).manual = new_.value(from).manual;
+    return give(made).rearrange({from}, grid_.axis_refs(dealing.atoms), dealing.dim, {dealing.extent}, dealing.extent,
+                                dealing.runs, false);
+  }
+
+  // Emits an op whose dimension is divided where no shard ends, if one exchange that deals the elements out takes less
+  // time than the split that was found.
+  bool deal(const RuledEqn& ruled, const FactorAxes& found) {
+    const std::vector<Deal> deals = deals_for(ruled);
+    if (deals.empty()) return false;
+    const Deal* best = nullptr;
+    double seconds = seconds_of(ruled, found);
+    for (const Deal& one : deals) {
+      if (const double takes = seconds_of(ruled, one); takes < seconds) {
+        best = &one;
+        seconds = takes;
+      }
+    }
+    if (best == nullptr) return false;
+    ValueId operand = form(ruled.eqn.inputs[0], ruled.operand_placement(0, best->axes));
+    for (const Dealing& one : best->before) operand = dealt(operand, one);
+    emit_compute(ruled, best->axes, {operand}, {ruled.result_placement(0, best->axes)});
+    ValueIds& forms = forms_[ruled.eqn.outputs[0]];
+    for (const Dealing& one : best->after) forms.front() = dealt(forms.front(), one);
+    return true;
+  }
+
   // What was decided for an equation that became a single one, but for what depends on where it stands.
   struct Decision {
     std::vector<Placement> operands;  // Where they are to lie,
@@ -710,6 +790,7 @@ class Partitioner {
   void partition_compute(const Eqn& eqn, std::optional<Decision>* decision) {
     const RuledEqn ruled = to_run(eqn);
     const FactorAxes axes = choose_axes(ruled);
+    if (deal(ruled, axes)) return;
     std::vector<Placement> wanted;
     std::vector<std::size_t> taken;
     std::vector<ValueId> operands;

@@ -2,6 +2,7 @@
 // items_per_second counts elements.
 //
 // The others are plain loops: on one thread, which asks for elements ahead, and, of what is read, on all threads.
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -136,10 +137,32 @@ void TakeColumns(benchmark::State& state) {
   expect(state, y.reshape({-1}), want);
 }
 
+void Max(benchmark::State& state) {
+  std::vector<float> want = numbers(state.range(0));
+  const std::vector<std::int32_t> at = places(state.range(0));
+  const std::vector<float> what = numbers(kItems);
+  const auto f =
+      jit([](const Array& to, const Array& i, const Array& u) { return to.at(i).max(u); }, {.donate_argnums = {0}});
+  const Array i = array(at);
+  const Array u = array(what);
+  Array y = array(want);
+  for (std::size_t k = 0; k < at.size(); ++k) {
+    float& place = want[static_cast<std::size_t>(at[k])];
+    place = std::max(place, what[k]);
+  }
+  for (auto _ : state) {
+    y = f(y, i, u);
+    y.block_until_ready();
+  }
+  expect(state, y, want);
+  state.SetItemsProcessed(state.iterations() * kItems);
+}
+
 BENCHMARK(Take)->Arg(1 << 12)->Arg(1 << 20)->Arg(1 << 24)->UseRealTime();
 BENCHMARK(TakeInLoop)->Arg(1 << 12)->Arg(1 << 20)->Arg(1 << 24)->UseRealTime();
 BENCHMARK(Add)->Arg(1 << 12)->Arg(1 << 20)->Arg(1 << 24)->UseRealTime();
 BENCHMARK(AddInLoop)->Arg(1 << 12)->Arg(1 << 20)->Arg(1 << 24)->UseRealTime();
+BENCHMARK(Max)->Arg(1 << 3)->Arg(1 << 12)->Arg(1 << 17)->Arg(1 << 20)->Arg(1 << 24)->UseRealTime();
 BENCHMARK(TakeColumns)->UseRealTime();
 
 }  // namespace

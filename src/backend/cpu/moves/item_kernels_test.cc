@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/kernel_test_support.h"
+#include "ops/reduction.h"
 
 namespace shoal::cpu {
 namespace {
@@ -68,6 +71,19 @@ class ItemKernels : public ::testing::TestWithParam<Dtype> {
     });
     return buffer;
   }
+  // The same without NaN, of both signs and infinite.
+  Buffer ordered(const Shape& shape) {
+    Buffer buffer = drawn_buffer(GetParam(), shape, Draw::kFew, random_);
+    with_element_type(GetParam(), [&](auto tag) {
+      using T = decltype(tag);
+      if constexpr (std::is_floating_point_v<CombineType<T>>) {
+        for (T& x : std::span(static_cast<T*>(buffer.mutable_data()), static_cast<std::size_t>(num_elements(shape)))) {
+          if (x != x) x = T(-2.0F);
+        }
+      }
+    });
+    return buffer;
+  }
   // Some twice, and some outside.
   std::vector<Buffer> indices(const ItemForm& form, Dtype dtype) {
     std::vector<Buffer> all;
@@ -122,6 +138,16 @@ TEST_P(ItemKernels, ScatterReduceAndCombine) {
       check_kernel("scatter_combine", attrs, joined({numbers(form.array), updates}, at));
       attrs.set("shape", form.array);
       check_kernel("scatter_reduce", attrs, joined({updates}, at));
+      if (kind == "max" || kind == "min") {
+        check_kernel("scatter_reduce", attrs, joined({ordered(form.items())}, at));
+        Attrs combined = form.attrs();
+        combined.set("kind", kind);
+        for (const Buffer& items :
+             {ordered(form.items()), drawn_buffer(GetParam(), form.items(), Draw::kFew, random_)}) {
+          const Buffer array = drawn_buffer(GetParam(), form.array, Draw::kFew, random_);
+          check_kernel("scatter_combine", combined, joined({array, items}, at));
+        }
+      }
       if (GetParam() != Dtype::kF16 && GetParam() != Dtype::kBF16) continue;
       attrs.set("dtype", Dtype::kF32);
       check_kernel("scatter_reduce", attrs, joined({updates}, at));

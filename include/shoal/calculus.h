@@ -66,11 +66,11 @@ Array trapezoid(const Operand& y, const TrapezoidOptions& options = {});
 // ---- Interpolation and polynomials.
 
 struct InterpOptions {
-  std::optional<Operand> left = {};   ///< Before the first position; default: the first value.
-  std::optional<Operand> right = {};  ///< Behind the last position; default: the last value.
-  bool extrapolate_left = false;      ///< Before the first position, follow the first two.
-  bool extrapolate_right = false;     ///< Behind the last position, follow the last two.
-  std::optional<double> period = {};  ///< Positions count modulo this, in any order.
+  std::optional<Operand> left = {};    ///< Before the first position; default: the first value.
+  std::optional<Operand> right = {};   ///< Behind the last position; default: the last value.
+  bool extrapolate_left = false;       ///< Before the first position, follow the first two.
+  bool extrapolate_right = false;      ///< Behind the last position, follow the last two.
+  std::optional<Operand> period = {};  ///< Positions count modulo this, in any order: a scalar.
 };
 /// The values at x of the lines through the points (xp, fp), whose positions xp ascend. Throws InvalidArgument unless
 /// xp and fp are vectors of one extent, which is not 0.

@@ -223,7 +223,7 @@ Array inv(const Operand& a);
 /// 10 times the greater extent times the distance of 1 to the next number.
 /// @param rtol Below which part of the greatest singular value others count as 0.
 /// @return An array [..., n, m].
-Array pinv(const Operand& a, std::optional<double> rtol = {});
+Array pinv(const Operand& a, const std::optional<Operand>& rtol = {});
 
 struct LstsqResult {
   Array x;
@@ -330,7 +330,7 @@ SlogdetResult slogdet(const Operand& a);
 /// greater extent times the distance of 1 to the next number. For a vector or scalar, whether it is not 0.
 /// @param rtol Up to which value singular values count as 0.
 /// @return An array of the batches, i32.
-Array matrix_rank(const Operand& a, std::optional<double> rtol = {});
+Array matrix_rank(const Operand& a, const std::optional<Operand>& rtol = {});
 /// norm(a) norm(inv(a)), by default with the norm 2: the greatest singular value divided by the least. Infinity where
 /// that is undefined for a matrix without NaN. Throws InvalidArgument for matrices without elements.
 /// @param p Which norm, as of norm.

@@ -258,9 +258,9 @@ std::pair<Array, Array> divmod(const Operand& x, const Operand& y);
 Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
 
 struct NanToNumOptions {
-  double nan = 0;                     ///< What NaN becomes.
-  std::optional<double> posinf = {};  ///< What infinity becomes; default: the greatest number of the dtype.
-  std::optional<double> neginf = {};  ///< What negative infinity becomes; default: the least number of the dtype.
+  Operand nan = 0.0;                   ///< What NaN becomes: a number or an array, which is broadcast with x.
+  std::optional<Operand> posinf = {};  ///< What infinity becomes; default: the greatest number of the dtype.
+  std::optional<Operand> neginf = {};  ///< What negative infinity becomes; default: the least number of the dtype.
 };
 /// x with NaN and infinities, also in the parts of complex numbers, replaced; integers and bool are returned as they
 /// are.
@@ -268,8 +268,8 @@ struct NanToNumOptions {
 Array nan_to_num(const Operand& x, const NanToNumOptions& options = {});
 
 struct CloseOptions {
-  double rtol = 1e-5;      ///< The difference that is allowed, in parts of |y|.
-  double atol = 1e-8;      ///< The difference that is always allowed.
+  Operand rtol = 1e-5;     ///< The difference that is allowed, in parts of |y|: a number or an array, as is atol.
+  Operand atol = 1e-8;     ///< The difference that is always allowed.
   bool equal_nan = false;  ///< Whether NaN is close to NaN.
 };
 /// Whether |x - y| <= atol + rtol |y|; equal infinities are close.
@@ -350,7 +350,8 @@ Array count_nonzero(const Operand& x, const ReduceOptions& options = {});  ///< 
 struct VarianceOptions {
   Axes axis = {};         ///< Dimensions to reduce, from the end if negative; all when not given.
   bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
-  std::int64_t ddof = 0;  ///< The sum of squares is divided by the number of elements less this; NaN if none are left.
+  /// The sum of squares is divided by the number of elements less this, a number or an array; NaN if none are left.
+  Operand ddof = 0;
   std::optional<Array> where = {};  ///< Which elements count, as in ReduceOptions.
 };
 /// The mean of |x - mean(x)|^2; real, also of complex numbers.

@@ -271,10 +271,6 @@ Array angle_of(nb::handle z, Flag deg) {
   });
 }
 
-CloseOptions close_options(nb::handle rtol, nb::handle atol, bool equal_nan) {
-  return {.rtol = *maybe_number(rtol, "rtol"), .atol = *maybe_number(atol, "atol"), .equal_nan = equal_nan};
-}
-
 using Close = Array (*)(const Operand&, const Operand&, const CloseOptions&);
 void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
   m.def(
@@ -282,7 +278,8 @@ void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
       [f, name](nb::handle a, nb::handle b, nb::handle rtol, nb::handle atol, Flag equal_nan) {
         const Operand x = operand(a, name, "a");
         const Operand y = operand(b, name, "b");
-        const CloseOptions options = close_options(rtol, atol, equal_nan);
+        const CloseOptions options{
+            .rtol = operand(rtol, name, "rtol"), .atol = operand(atol, name, "atol"), .equal_nan = equal_nan};
         return unlocked([&] {
           const Caller caller(name, x.where());
           return convert(f(x, y, options), bool_);
@@ -416,9 +413,9 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
       [](nb::handle x, Flag copy, nb::handle nan, nb::handle posinf, nb::handle neginf) {
         static_cast<void>(copy);
         const Operand a = operand(x, "nan_to_num");
-        const NanToNumOptions options{.nan = *maybe_number(nan, "nan"),
-                                      .posinf = maybe_number(posinf, "posinf"),
-                                      .neginf = maybe_number(neginf, "neginf")};
+        const NanToNumOptions options{.nan = operand(nan, "nan_to_num", "nan"),
+                                      .posinf = maybe_operand(posinf, "nan_to_num", "posinf"),
+                                      .neginf = maybe_operand(neginf, "nan_to_num", "neginf")};
         return unlocked([&] { return nan_to_num(a, options); });
       },
       "x"_x, "copy"_x = true, "nan"_x = 0.0, "posinf"_x = nb::none(), "neginf"_x = nb::none(),

@@ -53,23 +53,10 @@ Array cholesky_of(nb::handle a, Flag upper, Flag symmetrize_input) {
   return unlocked([&] { return linalg::cholesky(x, {.upper = upper, .symmetrize_input = symmetrize_input}); });
 }
 
-std::optional<double> tolerance(const char* name, nb::handle rtol, nb::handle other) {
+// Which of two names a tolerance was given by.
+std::optional<Operand> tolerance(const char* name, nb::handle rtol, nb::handle other) {
   if (!rtol.is_none() && !other.is_none()) value_error(fmt::format("{}: only one tolerance can be given", name));
-  return maybe_number(rtol.is_none() ? other : rtol, fmt::format("{}: rtol", name));
-}
-
-// The inverse where there is none, with a limit for the singular values of each matrix.
-Array pinv_within(const Operand& x, const Operand& limits) {
-  const SourceLocation where = x.where();
-  const linalg::SVDResult parts = linalg::svd({conj(x), where}, false);
-  const Operand values(parts.S, where);
-  const Operand greatest(lax::slice_in_dim(values, 0, std::min<std::int64_t>(1, parts.S.shape().back()), 1, -1), where);
-  const Operand cut(multiply({expand_dims(limits, -1), where}, greatest), where);
-  const Operand kept(
-      shoal::where({greater(values, cut), where}, values, {std::numeric_limits<double>::infinity(), where}), where);
-  const Operand scaled(divide({linalg::matrix_transpose({parts.U, where}), where}, {expand_dims(kept, -1), where}),
-                       where);
-  return matmul({linalg::matrix_transpose({parts.Vh, where}), where}, scaled);
+  return maybe_operand(rtol.is_none() ? other : rtol, name, "rtol");
 }
 
 linalg::SVDResult svd_of(nb::handle a, bool full_matrices) {
@@ -195,12 +182,7 @@ void bind_numpy_linalg(nb::module_& m) {
       [](nb::handle a, nb::handle rtol, Flag hermitian, nb::handle rcond) {
         static_cast<void>(hermitian);
         const Operand x = operand(a, "pinv", "a");
-        const nb::handle given = rtol.is_none() ? rcond : rtol;
-        if (array_of(given) != nullptr && (array_of(given)->ndim() > 0 || array_of(given)->is_tracer())) {
-          const Operand limits = operand(given, "pinv", "rtol");
-          return unlocked([&] { return pinv_within(x, limits); });
-        }
-        const std::optional<double> limit = tolerance("pinv", rtol, rcond);
+        const std::optional<Operand> limit = tolerance("pinv", rtol, rcond);
         return unlocked([&] { return linalg::pinv(x, limit); });
       },
       "a"_x, "rtol"_x = nb::none(), "hermitian"_x = false, nb::kw_only(), "rcond"_x = nb::none(),
@@ -212,7 +194,7 @@ void bind_numpy_linalg(nb::module_& m) {
       [](nb::handle M, nb::handle rtol, Flag hermitian, nb::handle tol) {
         static_cast<void>(hermitian);
         const Operand x = operand(M, "matrix_rank", "M");
-        const std::optional<double> limit = tolerance("matrix_rank", rtol, tol);
+        const std::optional<Operand> limit = tolerance("matrix_rank", rtol, tol);
         const Array rank = unlocked([&] { return linalg::matrix_rank(x, limit); });
         return counted(rank);
       },

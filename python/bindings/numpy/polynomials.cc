@@ -202,7 +202,7 @@ Array interp_of(nb::handle x, nb::handle xp, nb::handle fp, nb::handle left, nb:
   const Operand positions = operand(xp, "interp", "xp");
   const Operand values = operand(fp, "interp", "fp");
   refuse_complex("interp", {&at, &positions});
-  InterpOptions options{.period = maybe_number(period, "interp: period")};
+  InterpOptions options{.period = maybe_operand(period, "interp", "period")};
   const auto side = [](nb::handle value, std::optional<Operand>& constant, bool& extrapolate) {
     if (!PyUnicode_Check(value.ptr())) {
       constant = maybe_operand(value, "interp", "left or right");
@@ -223,9 +223,9 @@ Array interp_of(nb::handle x, nb::handle xp, nb::handle fp, nb::handle left, nb:
 Array unwrapped(nb::handle p, nb::handle discont, nb::handle axis, nb::handle period) {
   const Operand x = operand(p, "unwrap", "p");
   refuse_complex("unwrap", {&x});
-  const std::optional<double> jump = maybe_number(discont, "unwrap: discont");
+  const std::optional<Operand> jump = maybe_operand(discont, "unwrap", "discont");
   const std::int64_t along = integer(axis, "unwrap: axis");
-  const double whole = *maybe_number(period, "unwrap: period");
+  const Operand whole = operand(period, "unwrap", "period");
   const SourceLocation where = x.where();
   return unlocked([&] {
     const Array given = shoal::to_array(x);
@@ -233,20 +233,19 @@ Array unwrapped(nb::handle p, nb::handle discont, nb::handle axis, nb::handle pe
     const std::int64_t d = canonical_axis(along, given.ndim());
     const Operand steps(diff(x, {.axis = d}), where);
     // Integers and a whole period stay integers.
-    const bool is_whole = is_integer(given.dtype()) && PyLong_Check(period.ptr());
-    const auto number = [&](double value) {
-      return is_whole ? Operand(static_cast<std::int64_t>(value), where) : Operand(value, where);
-    };
-    const double half = is_whole ? std::floor(whole / 2) : whole / 2;
-    const Operand shifted(add(steps, number(half)), where);
-    const Operand moved(subtract({remainder(shifted, number(whole)), where}, number(half)), where);
-    Operand small = moved;
-    if (half * 2 == whole) {  // A jump of exactly half a period keeps its direction.
-      const Operand is_edge(logical_and({equal(moved, number(-half)), where}, {greater(steps, {0, where}), where}),
-                            where);
-      small = Operand(shoal::where(is_edge, number(half), moved), where);
+    const bool is_whole = is_integer(given.dtype()) && is_integer(shoal::to_array(whole).dtype());
+    const Operand half(is_whole ? floor_divide(whole, {2, where}) : divide(whole, {2, where}), where);
+    const Operand minus_half(negative(half), where);
+    const Operand shifted(add(steps, half), where);
+    const Operand moved(subtract({remainder(shifted, whole), where}, half), where);
+    // A jump of exactly half a period, if that is a number of the dtype, keeps its direction.
+    Operand is_edge(logical_and({equal(moved, minus_half), where}, {greater(steps, {0, where}), where}), where);
+    if (is_whole) {
+      const Operand is_even(equal({remainder(whole, {2, where}), where}, {0, where}), where);
+      is_edge = Operand(logical_and(is_edge, is_even), where);
     }
-    const Operand least = jump ? Operand(*jump, where) : number(half);
+    const Operand small(shoal::where(is_edge, half, moved), where);
+    const Operand least = jump ? *jump : half;
     const Operand correction(
         shoal::where({less({abs(steps), where}, least), where}, {0, where}, {subtract(small, steps), where}), where);
     const Operand sums(cumsum(correction, {.axis = d}), where);

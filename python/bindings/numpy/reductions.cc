@@ -115,18 +115,6 @@ void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const 
       "where"_x = nb::none(), doc);
 }
 
-// A variance whose sum of squares is divided by the number of elements less a fraction.
-Array corrected(const Array& value, const Operand& x, const VarianceOptions& options, double less, bool is_root) {
-  const Shape shape = shoal::to_array(x).shape();
-  double count = 1;
-  const Caller caller("var", x.where());
-  for (const std::int64_t d : canonical_axes(options.axis, shape.size())) {
-    count *= static_cast<double>(shape[static_cast<std::size_t>(d)]);
-  }
-  const double factor = count > less ? count / (count - less) : std::nan("");
-  return multiply({value, x.where()}, {is_root ? std::sqrt(factor) : factor, x.where()});
-}
-
 void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const char* doc) {
   bind_both(
       m, c, name,
@@ -137,24 +125,16 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
         const Operand a = operand(x, name, "a");
         VarianceOptions options{.axis = axes(axis, fmt::format("{}: axis", name)),
                                 .keepdims = keepdims,
-                                .ddof = integer(ddof, fmt::format("{}: ddof", name)),
+                                .ddof = operand(ddof, name, "ddof"),
                                 .where = maybe_array(where, name, "where")};
-        std::optional<double> fraction;
         if (!correction.is_none()) {
-          const double less = *maybe_number(correction, fmt::format("{}: correction", name));
-          if (options.ddof != 0) value_error("ddof and correction can't be provided simultaneously.");
-          if (less == std::trunc(less)) {
-            options.ddof = static_cast<std::int64_t>(less);
-          } else if (options.where) {
-            not_implemented(fmt::format("{}: a correction that is no whole number, with a mask", name));
-          } else {
-            fraction = less;
-          }
+          const bool is_given = !PyLong_Check(ddof.ptr()) || nb::cast<int>(ddof) != 0;
+          if (is_given) value_error("ddof and correction can't be provided simultaneously.");
+          options.ddof = operand(correction, name, "correction");
         }
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
         return unlocked([&] {
-          Array result = f(in_dtype(a, wanted), options);
-          if (fraction) result = corrected(result, a, options, *fraction, f == &std_);
+          const Array result = f(in_dtype(a, wanted), options);
           return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : strong(result, a.where());
         });
       },

@@ -178,8 +178,11 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, const Inter
   Array positions = from;
   Array values = floats_of(fp);
   if (options.period) {
-    const double period = std::abs(*options.period);
-    if (!(period > 0)) throw misuse<InvalidArgument>("period is {}; it must not be 0", period);
+    const Array period = abs(*options.period);
+    if (period.ndim() != 0) throw misuse<InvalidArgument>("period {} is no scalar", type_of(period));
+    if (!period.is_tracer() && !period.astype(bool_).item<bool>()) {
+      throw misuse<InvalidArgument>("period is 0; it must not be");
+    }
     const auto around = [&](const Array& v) { return remainder(v, period); };
     position = around(position);
     const std::vector<Array> sorted = lax::sort({around(positions), values}, {});

@@ -125,10 +125,12 @@ double greatest_of(Dtype dtype) {
 Array without_nan(const Array& x, const NanToNumOptions& options) {
   const double greatest = greatest_of(x.dtype());
   const Array infinite = isinf(x);
-  const auto constant = [&](double value) { return full({}, value, {.dtype = x.dtype()}); };
-  const Array at_infinity =
-      where(x > 0, constant(options.posinf.value_or(greatest)), constant(options.neginf.value_or(-greatest)));
-  return where(isnan(x), constant(options.nan), where(infinite, at_infinity, x));
+  const auto fitting = [&](const Operand& value) {
+    return value.array() != nullptr ? convert(*value.array(), x.dtype()) : full({}, value, {.dtype = x.dtype()});
+  };
+  const Array above = fitting(options.posinf.value_or(greatest));
+  const Array below = fitting(options.neginf.value_or(-greatest));
+  return where(isnan(x), fitting(options.nan), where(infinite, where(x > 0, above, below), x));
 }
 
 }  // namespace

@@ -158,13 +158,22 @@ Array inv(const Operand& a) {
                      false);
 }
 
-Array pinv(const Operand& a, std::optional<double> rtol) {
+namespace {
+
+// Of each matrix, beside its singular values.
+Operand limit_of(const Operand& rtol) {
+  return rtol.array() != nullptr && rtol.array()->ndim() > 0 ? Operand(expand_dims(rtol, -1)) : rtol;
+}
+
+}  // namespace
+
+Array pinv(const Operand& a, const std::optional<Operand>& rtol) {
   const Caller caller("pinv", a.where());
   const Array matrix = matrices(a);
   const SVDResult parts = svd(matrix, false);
   const Array& s = parts.S;
-  const double fraction = rtol.value_or(10 * static_cast<double>(greater_extent(matrix)) * epsilon_of(matrix));
-  const Array counts = greater(s, max(s, along_last(true)) * fraction);
+  const double least = 10 * static_cast<double>(greater_extent(matrix)) * epsilon_of(matrix);
+  const Array counts = greater(s, max(s, along_last(true)) * limit_of(rtol.value_or(least)));
   const Array uh = adjoint(parts.U);
   return product(adjoint(parts.Vh), as_column(inverses(s, counts, matrix)) * uh);
 }
@@ -252,14 +261,14 @@ SlogdetResult slogdet(const Operand& a) {
   return {where(is_zero, 0, direction), where(is_zero, -infinity, logarithm)};
 }
 
-Array matrix_rank(const Operand& a, std::optional<double> rtol) {
+Array matrix_rank(const Operand& a, const std::optional<Operand>& rtol) {
   const Caller caller("matrix_rank", a.where());
   const Array given = to_array(a);
   if (given.ndim() < 2) return any(truth(given)).astype(int32);
   const Array matrix = matrices(a);
   const Array s = svdvals(matrix);
-  const Array least = rtol ? full({}, *rtol, {.dtype = s.dtype()})
-                           : max(s, along_last(true)) * (static_cast<double>(greater_extent(matrix)) * epsilon_of(s));
+  const Operand least =
+      rtol ? limit_of(*rtol) : max(s, along_last(true)) * (static_cast<double>(greater_extent(matrix)) * epsilon_of(s));
   return count_nonzero(greater(s, least), along_last());
 }
 

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <variant>
 
 #include "base/caller.h"
 #include "base/misuse.h"
@@ -151,20 +153,36 @@ Array sum_of(const Array& x, const ReduceOptions& options) {
   return reduce(kSum, x, options);
 }
 
+double number_of(const Operand::Number& number) {
+  return std::visit(
+      []<class T>(const T& value) -> double {
+        if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
+        throw misuse<TypeMismatch>("ddof is complex; it must be real");
+      },
+      number);
+}
+
 // `sums` divided by the number of elements that each adds up, less `ddof`; NaN if none are left.
-Array divided_by_count(const Array& sums, const Array& x, const ReduceOptions& options, std::int64_t ddof = 0) {
+Array divided_by_count(const Array& sums, const Array& x, const ReduceOptions& options, const Operand& ddof = 0) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const auto over = [&](const Array& count) { return sums / where(count > 0, convert(count, sums.dtype()), kNan); };
+  const auto with_fractions = [&](const Operand& value) {
+    return value.array() != nullptr ? Operand(convert(*value.array(), sums.dtype()))
+                                    : Operand(number_of(*value.number()));
+  };
   if (options.where) {
     const Array counted = only_where(ones(x.shape(), {.dtype = int32}), *options.where, 0);
-    const Array count =
-        sum_of(counted, {.axis = options.axis, .keepdims = options.keepdims}) - static_cast<double>(ddof);
-    return sums / where(count > 0, count, Array(std::numeric_limits<float>::quiet_NaN()));
+    return over(sum_of(counted, {.axis = options.axis, .keepdims = options.keepdims}) - with_fractions(ddof));
   }
   double extents = 1;
   for (std::int64_t d : canonical_axes(options.axis, x.ndim())) {
     extents *= static_cast<double>(x.shape()[static_cast<std::size_t>(d)]);
   }
-  const double count = extents - static_cast<double>(ddof);
-  return sums / (count > 0 ? count : std::numeric_limits<double>::quiet_NaN());
+  if (ddof.array() != nullptr) {
+    return over(extents - with_fractions(ddof));
+  }
+  const double count = extents - number_of(*ddof.number());
+  return sums / (count > 0 ? count : kNan);
 }
 
 Array mean_of(const Array& x, const ReduceOptions& options) { return divided_by_count(sum_of(x, options), x, options); }

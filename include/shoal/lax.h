@@ -294,6 +294,14 @@ Array rev(const Operand& x, const Dims& dimensions);
 /// @param dimension The dimension.
 /// @return An array whose extent along the dimension is the sum of theirs.
 Array concatenate(const Operands& arrays, std::int64_t dimension);
+/// The value at x of the polynomial with these coefficients, the one without x first, by the rule of Horner. The
+/// coefficients are broadcast with x. Throws InvalidArgument where there are none.
+/// @param x An array or a number.
+/// @param coefficients Arrays or numbers, that of the highest power first.
+/// @return An array of the shape to which all broadcast.
+/// @example lax::polynomial(2.0f, {1.0f, 0.0f, 3.0f})
+///   7.0
+Array polynomial(const Operand& x, const Operands& coefficients);
 /// x broadcast to `shape`: dimension i of x becomes dimension broadcast_dimensions[i]. out_sharding: see matmul.
 /// @param shape The extents of the result.
 /// @param broadcast_dimensions For each dimension of x the one of the result that it becomes.

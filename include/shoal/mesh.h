@@ -82,6 +82,7 @@ class Mesh {
 
   /// The same mesh with these speeds. Throws InvalidArgument if they are not one per axis, or if one is not positive
   /// and finite.
+  /// @param speeds The bytes per second of each axis, and the operations per second of a device.
   Mesh with_speeds(MeshSpeeds speeds, std::source_location where = std::source_location::current()) const;
 
   /// Position of a named axis, or nullopt.

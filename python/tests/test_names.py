@@ -82,7 +82,6 @@ def test_modules(thing, module):
         ("shoal.experimental", "checkify", "raise in a function that debug.callback calls"),
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "index_take", "it is not there yet"),
-        ("shoal.scipy.special", "hyp2f1", "it is not there yet"),
         ("shoal.sharding", "PositionalSharding", "use NamedSharding"),
     ],
 )

@@ -1,5 +1,5 @@
 """Special functions that are series, rational approximations and quadratures, against values of 40 digits by mpmath 1.3
-(`mpmath.si`, `ci`, `fresnels`, `fresnelc`, `besselj`, `spherharm`, `erfc`, and `quad` of Owen's integrand)."""
+(`mpmath.si`, `ci`, `fresnels`, `fresnelc`, `besselj`, `spherharm`, `erfc`, `hyp1f1`, `hyp2f1`, and `quad` of Owen's integrand)."""
 
 import numpy as np
 import pytest
@@ -52,6 +52,28 @@ Y = [
     (0.28209479177387814+0j), (0.1989337211307179-0.3098209139833242j),
     (-0.18926428872179235-0.026978970084703527j), (0.3134049739083737-0.17812057619244276j),
     (-0.3380212998928734+0.30963234091585334j),
+]
+
+# Series at 0, asymptotic ones, the transformations, polynomials, near 1 and at it.
+ONE_F_ONE = [
+    (0.5, 0.75, 600.0), (2.5, 1.25, -700.0), (-3.0, 2.5, 4.0), (-2.5, -3.5, 30.0), (4.0, 0.5, -40.0),
+    (3.25, 6.5, -0.5), (7.0, 2.0, 90.0), (-6.0, 1.5, -12.0), (1.0, 1.0, 3.0), (5.0, -0.5, 2.0), (2.0, 5.5, 150.0),
+    (0.0, 0.5, 3.0),
+]
+M = [
+    5.271701350473027e+259, 1.797407361979316e-08, 0.06031746031746032, -80911878974399.5, 4.307507085852507e-06,
+    0.7820511283478192, 1.373255877963244e+46, 14534.623176823177, 20.085536923187668, -5234.065565976935,
+    1.7236774934785022e+59, 1.0,
+]
+TWO_F_ONE = [
+    (0.5, 1.5, 2.0, 0.9990234375), (1.25, 0.75, 2.0, 0.9375), (2.0, 3.0, 1.5, 0.75), (0.5, 0.5, 1.5, -30000.0),
+    (-3.0, 2.5, 0.5, 2.5), (4.0, 1.5, 2.5, -1.0), (3.0, 2.5, 2.0, 0.875), (1.0, 1.0, 2.0, 0.5),
+    (-2.5, 3.5, 1.25, 0.998046875), (2.0, 0.5, 3.0, 1.0), (0.25, 4.0, 0.125, -7.0), (1.0, 2.0, -0.5, 0.625),
+]
+F = [
+    4.907841593596754, 2.7964884321080805, 174.08315931098994, 0.03376131819319464, -145.875, 0.20976215563702155,
+    1764.9385258416225, 1.3862943611198906, -0.12324929295626526, 2.6666666666666665, -0.3976414258222667,
+    -179.73769531912785,
 ]
 
 
@@ -109,6 +131,22 @@ def test_spherical_harmonics(dtype):
     n, m, theta, phi = (np.array(part) for part in zip(*SH))
     found = special.sph_harm_y(n, m, theta.astype(dtype), phi.astype(dtype))
     assert_close(found, Y, 16)
+
+
+def test_hypergeometric(dtype):
+    # Values beyond f32 are infinite there.
+    exact = np.array(M).astype(dtype)
+    found = np.asarray(special.hyp1f1(*np.array(ONE_F_ONE, dtype).T))
+    is_finite = np.isfinite(exact)
+    np.testing.assert_array_equal(found[~is_finite], exact[~is_finite])
+    assert_close(found[is_finite], np.array(M)[is_finite], 1 if dtype is np.float32 else 450)
+    assert_close(special.hyp2f1(*np.array(TWO_F_ONE, dtype).T), F, 1 if dtype is np.float32 else 64)
+    ends = [(0, -1, 0.5), (1, 0, 0.5), (-2, -2, 3.0), (-1, -3, 2.0), (np.nan, 1, 1), (1, 1, np.inf)]
+    found = special.hyp1f1(*np.array(ends, dtype).T)
+    np.testing.assert_allclose(found, [1, np.inf, np.exp(3.0), 1 + 2 / 3, np.nan, np.nan], rtol=1e-6)
+    ends = [(0, 1, -1, 0.5), (1, 2, 0, 0.5), (1, 1, 2, 1.5), (1, 2, 2, 1), (-2, 1, 3, 3), (1, 1, np.nan, 0.5)]
+    found = special.hyp2f1(*np.array(ends, dtype).T)
+    np.testing.assert_allclose(found, [1, np.inf, np.inf, np.inf, 0.5, np.nan], rtol=1e-6)
 
 
 def test_bad_orders():

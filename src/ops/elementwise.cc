@@ -174,12 +174,13 @@ constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
 constexpr double kRootOfHalf = std::numbers::sqrt2 / 2;
 constexpr double kNormalDensity = kRootOfHalf * std::numbers::inv_sqrtpi;  // At 0.
 
-// The columns of a row name their operands x, y and z.
+// The columns of a row name their operands x, y, z and w.
 #define D(term)                                                                     \
   [](const DerivativeContext& at, [[maybe_unused]] Term t) -> std::optional<Term> { \
     [[maybe_unused]] const terms::Lazy x = at.operand(0);                           \
     [[maybe_unused]] const terms::Lazy y = at.operand(1);                           \
     [[maybe_unused]] const terms::Lazy z = at.operand(2);                           \
+    [[maybe_unused]] const terms::Lazy w = at.operand(3);                           \
     [[maybe_unused]] const terms::Lazy result = at.result();                        \
     return term;                                                                    \
   }
@@ -294,6 +295,17 @@ using enum Linear;
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
+#define SHOAL_QUATERNARY(name, doc, body, ...)                              \
+  constexpr ElementwiseRow name##_row{kFloats,                              \
+                                      ResultDtype::kSame,                   \
+                                      [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];               \
+                                        const Expr y = in[1];               \
+                                        const Expr z = in[2];               \
+                                        const Expr w = in[3];               \
+                                        return body;                        \
+                                      },                                    \
+                                      {__VA_ARGS__}};
 #define SHOAL_TERNARY(name, doc, body, ...)                                    \
   constexpr ElementwiseRow name##_row{kFloats,                                 \
                                       ResultDtype::kSame,                      \
@@ -325,6 +337,7 @@ using enum Linear;
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 #undef SHOAL_TERNARY
+#undef SHOAL_QUATERNARY
 
 constexpr ElementwiseRow select_row{kAnyOrKey,
                                     ResultDtype::kSame,
@@ -387,10 +400,12 @@ const std::vector<OpDef>& records() {
 #define SHOAL_UNARY(name, doc, ...) ops.push_back(record(#name, doc, 1, name##_row));
 #define SHOAL_BINARY(name, doc, ...) ops.push_back(record(#name, doc, 2, name##_row));
 #define SHOAL_TERNARY(name, doc, ...) ops.push_back(record(#name, doc, 3, name##_row));
+#define SHOAL_QUATERNARY(name, doc, ...) ops.push_back(record(#name, doc, 4, name##_row));
 #include "ops/special.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 #undef SHOAL_TERNARY
+#undef SHOAL_QUATERNARY
     ops.push_back(record("select", "The second operand where the first holds, the third elsewhere.", 3, select_row));
     ops.back().infer = infer_select;
     ops.push_back(record("complex", "The complex number with the operands as its parts.", 2, complex_row));

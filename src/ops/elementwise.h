@@ -67,9 +67,9 @@ struct ElementwiseColumns {
   /// As OpDef::is_flat.
   bool is_flat = false;
   /// For each operand, the tangent of the result; none where the op is linear in the operand.
-  std::array<DerivativeRule, 3> tangents = {};
+  std::array<DerivativeRule, 4> tangents = {};
   /// For each operand that the op is linear in, its cotangent.
-  std::array<DerivativeRule, 3> cotangents = {};
+  std::array<DerivativeRule, 4> cotangents = {};
 };
 
 struct ElementwiseRow {

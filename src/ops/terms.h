@@ -29,8 +29,10 @@ class Lazy {
   bool is_result_;
 };
 
-inline Term apply(std::string_view op, Term x) { return {x.build, x.build->elementwise(op, {x.id})}; }
-inline Term apply(std::string_view op, Term x, Term y) { return {x.build, x.build->elementwise(op, {x.id, y.id})}; }
+template <class... Rest>
+Term apply(std::string_view op, Term x, Rest... rest) {
+  return {x.build, x.build->elementwise(op, {x.id, rest.id...})};
+}
 
 /// A number of the dtype of x.
 Term number(Term x, double value);
@@ -74,6 +76,19 @@ SHOAL_TERM_BINARY(xlogy)
 SHOAL_TERM_BINARY(zeta)
 #undef SHOAL_TERM_UNARY
 #undef SHOAL_TERM_BINARY
+
+#define SHOAL_TERM_TERNARY(name) \
+  inline Term name(Term x, Term y, Term z) { return apply(#name, x, y, z); }
+#define SHOAL_TERM_QUATERNARY(name) \
+  inline Term name(Term x, Term y, Term z, Term w) { return apply(#name, x, y, z, w); }
+SHOAL_TERM_TERNARY(hyp1f1)
+SHOAL_TERM_TERNARY(hyp1f1_grad_a)
+SHOAL_TERM_TERNARY(hyp1f1_grad_b)
+SHOAL_TERM_QUATERNARY(hyp2f1)
+SHOAL_TERM_QUATERNARY(hyp2f1_grad_a)
+SHOAL_TERM_QUATERNARY(hyp2f1_grad_c)
+#undef SHOAL_TERM_TERNARY
+#undef SHOAL_TERM_QUATERNARY
 
 inline Term operator-(Term x) { return apply("negative", x); }
 inline Term operator+(Term x, Term y) { return apply("add", x, y); }

@@ -232,6 +232,15 @@ void bind_shapes(nb::module_& m) {
       },
       "operands"_a.none(), "dimension"_a, "Arrays joined along a dimension.");
   m.def(
+      "polynomial",
+      [](nb::handle x, nb::handle coefficients, nb::handle) {
+        const Operand at = operand(x, "polynomial");
+        const std::vector<Operand> list = operand_list(coefficients, "polynomial", "coeffs");
+        return unlocked([&] { return lax::polynomial(at, {list, at.where()}); });
+      },
+      "x"_a, "coeffs"_a, nb::kw_only(), "unroll"_a = nb::none(),
+      "The value at x of a polynomial, whose lowest coefficient comes first. `unroll` changes nothing.");
+  m.def(
       "stack",
       [](nb::handle arrays, nb::handle axis) {
         const std::vector<Operand> list = alike(arrays, "stack", "operands");

@@ -182,6 +182,27 @@ void bind_special(nb::module_& m) {
       },
       "a"_x, "b"_x, "x"_x, "The share of the beta function's integral below x.");
   m.def(
+      "hyp1f1",
+      [](nb::handle a, nb::handle b, nb::handle x) {
+        const Operand first = operand(a, "hyp1f1", "a");
+        const Operand second = operand(b, "hyp1f1", "b");
+        const Operand third = operand(x, "hyp1f1");
+        refuse_complex("hyp1f1", {&first, &second, &third});
+        return unlocked([&] { return special::hyp1f1(first, second, third); });
+      },
+      "a"_x, "b"_x, "x"_x, "Kummer's function 1F1: the sum of (a)_n / (b)_n x^n / n! over n >= 0.");
+  m.def(
+      "hyp2f1",
+      [](nb::handle a, nb::handle b, nb::handle c, nb::handle x) {
+        const Operand first = operand(a, "hyp2f1", "a");
+        const Operand second = operand(b, "hyp2f1", "b");
+        const Operand third = operand(c, "hyp2f1", "c");
+        const Operand fourth = operand(x, "hyp2f1");
+        refuse_complex("hyp2f1", {&first, &second, &third, &fourth});
+        return unlocked([&] { return special::hyp2f1(first, second, third, fourth); });
+      },
+      "a"_x, "b"_x, "c"_x, "x"_x, "Gauss' function 2F1: the sum of (a)_n (b)_n / (c)_n x^n / n! over n >= 0.");
+  m.def(
       "zeta",
       [](nb::handle x, nb::handle q) {
         const Operand a = operand(x, "zeta");

@@ -193,6 +193,6 @@ __getattr__ = _later(
         "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
         "conv_transpose_shape_tuple create_token dce_sink index_take "
         "ragged_dot_general reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot "
-        "scatter_apply shape_as_value stage polynomial psum_scatter_start",
+        "scatter_apply shape_as_value stage psum_scatter_start",
     },
 )

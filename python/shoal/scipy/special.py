@@ -3,7 +3,6 @@
 import math as _math
 
 from shoal._core import nn as _nn, numpy as _numpy
-from shoal._later import YET as _YET, later as _later
 from shoal._core.numpy.special import (
     _sph_harm_y,
     bessel_jn,
@@ -32,6 +31,8 @@ from shoal._core.numpy.special import (
     gammaincc,
     gammaln,
     gammasgn,
+    hyp1f1,
+    hyp2f1,
     i0,
     i0e,
     i1,
@@ -111,11 +112,3 @@ def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
     if _numpy.isscalar(theta):
         theta = _numpy.array([theta])
     return _sph_harm_y(n, m, theta, phi, int(_numpy.max(n)) if n_max is None else n_max)
-
-
-__getattr__ = _later(
-    __name__,
-    {
-        _YET: "hyp1f1 hyp2f1"
-    },
-)

@@ -232,6 +232,19 @@ Array polyval(const Operand& p, const Operand& x) {
   return result;
 }
 
+namespace lax {
+
+Array polynomial(const Operand& x, const Operands& coefficients) {
+  const Caller caller("polynomial", x.where());
+  const std::vector<Operand>& list = coefficients.list();
+  if (list.empty()) throw misuse<InvalidArgument>("there are no coefficients; a polynomial has one at least");
+  auto [at, result] = promote_dtypes(x, list.back());
+  for (std::size_t i = list.size() - 1; i-- > 0;) result = result * at + list[i];
+  return broadcast_to(result, broadcast_shapes(at.shape(), result.shape()));
+}
+
+}  // namespace lax
+
 Array vander(const Operand& x, const VanderOptions& options) {
   const Caller caller("vander", x.where());
   const Array array = to_array(x);

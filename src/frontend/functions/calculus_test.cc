@@ -110,6 +110,8 @@ TEST(Calculus, DiagonalsBeyondTheMatrix) {
 
 TEST(Calculus, PolynomialsOfIntegers) {
   EXPECT_EQ(repr(polyval(array({2, 0, 1}), array({3, -1}))), "Array([19,  3], dtype=int32)");
+  EXPECT_EQ(repr(lax::polynomial(array({3, -1}), {1, array({0, 5}), 2})), "Array([19, -2], dtype=int32)");
+  EXPECT_THROW(lax::polynomial(1.0, {}), InvalidArgument);
   EXPECT_EQ(repr(vander(array({2, 3}), {.N = 3})), "Array([[4, 2, 1],\n       [9, 3, 1]], dtype=int32)");
 }
 

@@ -157,6 +157,14 @@ Array betainc(const Operand& a, const Operand& b, const Operand& x) {
   const Caller caller("betainc", a.where());
   return of_floats("betainc", {&a, &b, &x});
 }
+Array hyp1f1(const Operand& a, const Operand& b, const Operand& x) {
+  const Caller caller("hyp1f1", a.where());
+  return of_floats("hyp1f1", {&a, &b, &x});
+}
+Array hyp2f1(const Operand& a, const Operand& b, const Operand& c, const Operand& x) {
+  const Caller caller("hyp2f1", a.where());
+  return of_floats("hyp2f1", {&a, &b, &c, &x});
+}
 Array random_gamma_grad(const Operand& a, const Operand& sample) {
   const Caller caller("random_gamma_grad", a.where());
   const Dtype dtype = promote(kFloats, {&a, &sample})[0].dtype();

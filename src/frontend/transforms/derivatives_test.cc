@@ -107,7 +107,8 @@ std::vector<Array> held_operands(std::string_view name) {
   if (name == "expn") return scalars({2});
   if (name == "zeta") return scalars({2.5});
   if (name == "igamma_grad_a") return scalars({1.5});
-  if (name == "betainc") return scalars({1.5, 2.5});
+  if (name == "betainc" || name == "hyp1f1_grad_a" || name == "hyp1f1_grad_b") return scalars({1.5, 2.5});
+  if (name == "hyp2f1_grad_a" || name == "hyp2f1_grad_c") return scalars({1.5, 0.5, 2.5});
   return {};
 }
 
@@ -141,7 +142,17 @@ TEST(Derivatives, OfEveryElementwiseOp) {
       EXPECT_THROW(grad(by_first)(x), Unsupported) << op.name;
       continue;
     }
-    // What is the derivative by a shape has none by it.
+    // What is the derivative by a parameter has none by it.
+    for (std::size_t place = 0; op.arity > 2 && place < static_cast<std::size_t>(op.arity); ++place) {
+      const auto by_one = [&](const Array& v) {
+        std::vector<Array> operands(static_cast<std::size_t>(op.arity), random({5}, 0.2, 0.9, 2));
+        operands[place] = v;
+        return bind(op.name, {}, operands)[0];
+      };
+      const bool is_last = place + 1 == static_cast<std::size_t>(op.arity);
+      check(std::string(op.name) + " by operand " + std::to_string(place), by_one, x, is_last);
+    }
+    if (op.arity > 2) continue;
     const bool is_smooth = op.name != "igamma" && op.name != "igammac";
     const Array y = random({5}, 0.2, 0.9, 2);
     const Array scalar = random({}, 0.3, 0.4, 4);

@@ -151,8 +151,8 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
   /// of operands and results, the bytes that a collective moves to each device and to all of them, and the operations
   /// that each device does; with the seconds that these take at the speeds of the mesh (MeshSpeeds), and their share of
   /// the program's cost. Results of `threshold` bytes or more that are whole on each of several devices are marked
-  /// REPLICATED. If the program was launched while a trace was recorded (profiler::trace), a table follows of what its
-  /// steps took in this process, beside what was estimated.
+  /// REPLICATED, and attention by products and a softmax, WRITTEN OUT. If the program was launched while a trace was
+  /// recorded (profiler::trace), a table follows of what its steps took in this process, beside what was estimated.
   std::string explain(std::int64_t threshold = 1 << 20) const { return detail::explain_compiled(*impl_, threshold); }
   std::vector<Sharding> input_shardings() const { return detail::compiled_shardings(*impl_, true); }
   std::vector<Sharding> output_shardings() const { return detail::compiled_shardings(*impl_, false); }

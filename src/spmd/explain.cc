@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "ir/bodies.h"
+#include "ir/makers.h"
 #include "spmd/cost.h"
 #include "spmd/cost_text.h"
 
@@ -38,6 +41,59 @@ bool is_replicated(const Graph& graph, ValueId id) {
          value.global->placement.sharded().empty();
 }
 
+// Finds attention that is written out: a product with the softmax of another product, all of whose elements are there.
+class WrittenOut {
+ public:
+  explicit WrittenOut(const Graph& graph) : graph_(graph), makers_(graph) {}
+
+  // The bytes of the softmax that an equation multiplies by, if they are `threshold` or more; 0 if there is none, or it
+  // was told of already.
+  double bytes_in(const Eqn& eqn, double threshold) {
+    if (!is_product(*eqn.op)) return 0;
+    for (const ValueId id : eqn.inputs) {
+      const double bytes = bytes_of(graph_.type(id));
+      if (bytes < threshold || bytes <= bytes_of(graph_.type(eqn.outputs[0]))) continue;
+      const Eqn* product = product_behind(id);
+      if (product != nullptr && told_.insert(product).second) return bytes;
+    }
+    return 0;
+  }
+
+ private:
+  // Of two factors, and a sum over what they have in common.
+  static bool is_product(const OpDef& op) {
+    return op.op_class == OpClass::kCompute && op.elementwise == nullptr && op.arity == 2 &&
+           op.linear[0] == Linear::kAlone && op.linear[1] == Linear::kAlone;
+  }
+
+  // The product that a value is the softmax of, or nullptr: what only a maximum, a sum and operations on elements lie
+  // between.
+  const Eqn* product_behind(ValueId weights) const {
+    const std::int64_t size = num_elements(graph_.type(weights).shape);
+    std::set<const Eqn*> seen;
+    std::vector<ValueId> ahead = {weights};
+    const Eqn* product = nullptr;
+    bool has_most = false;
+    bool has_sum = false;
+    while (!ahead.empty()) {
+      const Eqn* maker = makers_.of(ahead.back());
+      ahead.pop_back();
+      if (maker == nullptr || !seen.insert(maker).second) continue;
+      const OpDef& op = *maker->op;
+      if (is_product(op) && num_elements(graph_.type(maker->outputs[0]).shape) == size) product = maker;
+      has_most = has_most || op.reduces == ReduceKind::kMax;
+      has_sum = has_sum || op.reduces == ReduceKind::kSum;
+      if (op.elementwise == nullptr && !op.reduces && !moves_elements(op)) continue;
+      ahead.insert(ahead.end(), maker->inputs.begin(), maker->inputs.end());
+    }
+    return has_most && has_sum ? product : nullptr;
+  }
+
+  const Graph& graph_;
+  const Makers makers_;
+  std::set<const Eqn*> told_;
+};
+
 struct Line {
   std::string where;
   std::string op;
@@ -68,7 +124,7 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
                        100 * times * seconds / whole.seconds(grid));
   };
   std::size_t equations = 0;
-  const auto tell = [&](const Graph& graph, const Eqn& eqn, double times, int depth) {
+  const auto tell = [&](const Graph& graph, const Eqn& eqn, WrittenOut& written_out, double times, int depth) {
     // What leaves everything as it is marks where a shard_map begins or ends.
     if (eqn.op->collective && eqn.op->collective->gives == CollectiveFacts::Gives::kAsBefore) return;
     Line line{.where = to_string(eqn.where),
@@ -95,12 +151,19 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
       if (bytes < static_cast<double>(threshold) || !is_replicated(graph, id)) continue;
       line.text += fmt::format("\n    REPLICATED: {} on each of {} devices", bytes_text(bytes), devices);
     }
+    if (const double bytes = written_out.bytes_in(eqn, static_cast<double>(threshold)); bytes > 0) {
+      line.text += fmt::format(
+          "\n    WRITTEN OUT: attention by an array of weights, {} on each device. It stays so, as "
+          "programs keep their bits; nn.dot_product_attention makes no such array",
+          bytes_text(bytes));
+    }
     lines.push_back(std::move(line));
     ++equations;
   };
   const auto tell_all = [&](auto&& self, const Graph& graph, double times, int depth) -> void {
+    WrittenOut written_out(graph);
     for (const Eqn& eqn : graph.eqns) {
-      tell(graph, eqn, times, depth);
+      tell(graph, eqn, written_out, times, depth);
       if (eqn.op->control == nullptr) continue;
       const Control control = eqn.op->control(eqn.attrs);
       const auto bodies = bodies_of(eqn);

@@ -70,6 +70,29 @@ graph "f"(%0: i32[] of [] @[], %1: f32[4] of [4] @[_]) {
             "each device computes 4 operations: 0.04 ns are estimated, 0 ns of them for what moves\n");
 }
 
+TEST(Explain, FlagsAttentionThatIsWrittenOut) {
+  const std::string attention = R"(on device 0
+graph "f"(%0: f32[8,2] of [8,2] @[_, _], %1: f32[8,2] of [8,2] @[_, _]) {
+  %2: f32[8,8] of [8,8] @[_, _] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (1)}
+  %3: f32[8] of [8] @[_] = reduce_max(%2) {axes = (1)}
+  %4: f32[8,8] of [8,8] @[_, _] = broadcast_in_dim(%3) {dims = (0), shape = (8, 8)}
+  %5: f32[8,8] of [8,8] @[_, _] = subtract(%2, %4)
+  %6: f32[8,8] of [8,8] @[_, _] = exp(%5)
+  %7: f32[8] of [8] @[_] = reduce_sum(%6) {axes = (1)}
+  %8: f32[8,8] of [8,8] @[_, _] = broadcast_in_dim(%7) {dims = (0), shape = (8, 8)}
+  %9: f32[8,8] of [8,8] @[_, _] = divide(%6, %8)
+  %10: f32[8,2] of [8,2] @[_, _] = dot_general(%9, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %11: f32[8,2] of [8,2] @[_, _] = dot_general(%9, %0) {lhs_batch = (), lhs_contract = (0), rhs_batch = (), rhs_contract = (0)}
+  return %10, %11
+})";
+  const std::string text = explain(parsed(attention), 256);
+  const std::size_t at =
+      text.find("    WRITTEN OUT: attention by an array of weights, 256 B on each device. It stays so");
+  EXPECT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.find("WRITTEN OUT", at + 20), std::string::npos) << "once is enough: " << text;
+  EXPECT_THAT(explain(parsed(attention), 257), testing::Not(testing::HasSubstr("WRITTEN OUT")));
+}
+
 TEST(Explain, OneDeviceReplicatesNothing) {
   EXPECT_EQ(explain(parsed("on device 0\ngraph \"f\"(%0: f32[4] of [4] @[_]) {\n"
                            "  %1: f32[4] of [4] @[_] = sin(%0)\n  return %1\n}"),

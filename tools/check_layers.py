@@ -27,7 +27,7 @@ LAYERS = [
 ROOMS = {
     "ops": ["scalar"],
     "comm": ["transport", "record", "collectives"],
-    "backend/cpu": ["machine", "loops moves", "products sorts scans", "decompositions windows", "transforms"],
+    "backend/cpu": ["machine", "loops moves", "products sorts scans", "attention decompositions windows", "transforms"],
     "frontend": ["array", "functions", "transforms", "random", "models"],
     "bindings": ["core", "numpy", "lax nn scipy training"],
 }

@@ -1005,10 +1005,41 @@ def fft():
             yield case("fft", [half], np.asarray(result).astype(NUMPY[real]), within, attrs("irfft"))
 
 
+# ---- Attention: by jax.nn.dot_product_attention in f64, and its vjp.
+
+
+def attention():
+    rng = np.random.default_rng(10)
+    flag = lambda value: "true" if value else "false"
+    forms = itertools.product(((2, 3, 4, 1, 2, 3), (1, 3, 5, 2, 1, 2), (1, 20, 18, 1, 1, 1)), (False, True),
+                              ("", "bias", "mask", "bias mask"))
+    for short, ((b, t, s, k, g, h), causal, others) in itertools.product(("f32", "f64"), forms):
+        some = lambda *shape: (rng.integers(-16, 17, shape) / 8).astype(NUMPY[short])
+        query, key, value, cotangent = some(b, t, k, g, h), some(b, s, k, h), some(b, s, k, h), some(b, t, k, g, h)
+        bias, mask = some(1, k, g, t, s), rng.random((b, 1, 1, t, s)) < 0.7
+        wide = lambda x: jnp.asarray(x.astype(np.float64))
+        joined = lambda x: x.reshape(x.shape[0], x.shape[1] * x.shape[2], t, s)
+
+        def attend(q, x, y):
+            made = jax.nn.dot_product_attention(
+                q.reshape(b, t, k * g, h), x, y, wide(joined(bias)) if "bias" in others else None,
+                joined(mask) if "mask" in others else None, scale=0.5, is_causal=causal)
+            return made.reshape(b, t, k, g, h)
+
+        result, pull = jax.vjp(attend, wide(query), wide(key), wide(value))
+        attrs = {"scale": "f64(0.5)", "causal": flag(causal), "biased": flag("bias" in others),
+                 "masked": flag("mask" in others)}
+        given = [query, key, value] + [bias] * ("bias" in others) + [mask] * ("mask" in others)
+        narrow = lambda x: np.asarray(x).astype(NUMPY[short])
+        yield case("attention", given, narrow(result), 500, attrs)
+        gradients = [narrow(x) for x in pull(wide(cotangent))]
+        yield case("attention_gradient", [cotangent] + given, gradients, 20000, attrs)  # Small ones by cancellation.
+
+
 FILES = {
     "elementwise": elementwise, "reductions": reductions, "movement": movement, "collectives": collectives,
     "items": items, "order": order, "linalg": linalg, "convolution": convolution,
-    "fft": fft,
+    "fft": fft, "attention": attention,
 }
 for name in sys.argv[1:] or FILES:
     write(name, FILES[name]())

@@ -88,7 +88,9 @@ struct AttentionOptions {
 };
 /// Each query's mean of the values, weighted by the softmax of its products with the keys. Queries have shape
 /// batch × T × heads × H, keys and values batch × S × key heads × H, and all may lack the batch; each key head serves
-/// an equal number of neighbouring heads. Throws InvalidArgument for other shapes.
+/// an equal number of neighbouring heads. Weights are computed for a few queries at a time, and again for a gradient,
+/// so that there is no array of all of them (Dao et al. 2022, "FlashAttention"); second derivatives, those forward and
+/// that by a bias have one. Throws InvalidArgument for other shapes.
 /// @param query Queries.
 /// @param key Keys.
 /// @param value Values.

@@ -100,8 +100,9 @@ class Inference {
   void check_factor(std::size_t f) const {
     if (axes_[f].empty()) return;
     const FactorKind kind = rule_.factors[f].kind;
+    if (sums_over(kind) && is_in_a_result(f)) return;  // Which is split by it, so that only others are sums.
     // Those at positions: gather and its kin.
-    const bool moves_items = context_.op.sees_start && context_.op.windowed == nullptr;
+    const bool moves_items = context_.op.sees_start && context_.op.attributes.find("array_batch") != nullptr;
     if (kind == FactorKind::kNeedReplication) {
       fail(fmt::format("needs a dimension whole that {} splits in {}; use reshard first, or {}", list_text(axes_[f]),
                        operands_text(), moves_items ? "out_sharding" : "auto_axes"));
@@ -119,6 +120,12 @@ class Inference {
                       "say which with out_sharding",
                       operands_text(), list_text(axes_[f])));
     }
+  }
+
+  bool is_in_a_result(std::size_t f) const {
+    const auto has_it = [f](const DimFactors& dim) { return std::ranges::find(dim, static_cast<int>(f)) != dim.end(); };
+    return std::ranges::any_of(rule_.results,
+                               [&](const TensorFactors& tensor) { return std::ranges::any_of(tensor, has_it); });
   }
 
   void give_result(std::size_t i) {

@@ -13,10 +13,11 @@ std::span<const OpDef* const> all_ops() {
   static const std::vector<const OpDef*>& ops = *[] {
     auto* list = new std::vector<const OpDef*>;
     for (const std::span<const OpDef> family :
-         std::array{elementwise_ops(), reduce_ops(),     contract_ops(), linalg_ops(),    general_linalg_ops(),
-                    convolution_ops(), fft_ops(),        movement_ops(), window_ops(),    gather_ops(),
-                    sort_ops(),        cumulative_ops(), creation_ops(), placement_ops(), collective_ops(),
-                    solver_ops(),      call_ops(),       control_ops(),  effect_ops(),    custom_ops()}) {
+         std::array{elementwise_ops(), reduce_ops(), contract_ops(),   linalg_ops(),   general_linalg_ops(),
+                    convolution_ops(), fft_ops(),    attention_ops(),  movement_ops(), window_ops(),
+                    gather_ops(),      sort_ops(),   cumulative_ops(), creation_ops(), placement_ops(),
+                    collective_ops(),  solver_ops(), call_ops(),       control_ops(),  effect_ops(),
+                    custom_ops()}) {
       for (const OpDef& op : family) list->push_back(&op);
     }
     return list;

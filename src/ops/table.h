@@ -16,6 +16,7 @@ std::span<const OpDef> linalg_ops();
 std::span<const OpDef> general_linalg_ops();
 std::span<const OpDef> convolution_ops();
 std::span<const OpDef> fft_ops();
+std::span<const OpDef> attention_ops();
 std::span<const OpDef> movement_ops();
 std::span<const OpDef> window_ops();
 std::span<const OpDef> gather_ops();

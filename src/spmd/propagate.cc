@@ -722,7 +722,7 @@ class Propagation {
       Placement here{.dims = dims_of(*tensor.factors, axes), .partial = {}};
       Placement there{.dims = refined(state(tensor.value), here.dims), .partial = {}};
       if (tensor.is_result) {
-        here.partial = reduced_atoms(step.rule, axes);
+        here.partial = (AtomSet(reduced_atoms(step.rule, axes)) - here.sharded()).sorted();
         there.partial = (AtomSet(here.partial) & AtomSet(state(tensor.value).partial)).sorted();
         here.kind = step.rule.reduction;
       } else {

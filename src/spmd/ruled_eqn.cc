@@ -18,9 +18,12 @@ Placement RuledEqn::operand_placement(std::size_t i, const FactorAxes& axes) con
 }
 
 Placement RuledEqn::result_placement(std::size_t i, const FactorAxes& axes) const {
-  AtomSet partial(reduced_atoms(rule, axes));
+  Placement placement{.dims = dims_of(rule.results[i], axes), .partial = {}, .kind = rule.reduction};
+  // What others sum over may be a dimension of this one.
+  AtomSet partial = AtomSet(reduced_atoms(rule, axes)) - placement.sharded();
   for (const Atoms& atoms : unreduced) partial = partial | AtomSet(atoms);
-  return {.dims = dims_of(rule.results[i], axes), .partial = partial.sorted(), .kind = rule.reduction};
+  placement.partial = partial.sorted();
+  return placement;
 }
 
 std::vector<std::pair<std::size_t, Atoms>> RuledEqn::split_dims(FactorKind kind, const FactorAxes& axes) const {

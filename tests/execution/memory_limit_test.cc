@@ -12,29 +12,12 @@
 #include <vector>
 
 #include "core/host_allocator.h"
-#include "runtime/lane.h"
+#include "room.h"
 
 namespace shoal {
 namespace {
 
 using testing::HasSubstr;
-
-// What the process may take beside what it holds now, for as long as this lives.
-class Room {
- public:
-  explicit Room(std::int64_t bytes) : memory_(HostAllocator::shared()), before_(memory_.limit()) {
-    Lane::shared().drain();  // Programs let their memory go a moment after their results are there.
-    memory_.trim();
-    memory_.set_limit(memory_.bytes_in_use() + static_cast<std::size_t>(bytes));
-  }
-  ~Room() { memory_.set_limit(before_); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-
- private:
-  HostAllocator& memory_;
-  std::size_t before_;
-};
 
 constexpr std::int64_t kRows = 256;
 constexpr std::int64_t kWidth = 128;

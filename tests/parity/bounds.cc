@@ -126,6 +126,16 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
   }
 }
 
+// Cotangents of queries have the same bits everywhere. Those of keys and values are sums over queries, of products with
+// weights, which are at most 1, and with their slopes.
+void analyse_attention_gradient(const std::vector<Known>& in, std::size_t result, Known& out) {
+  const auto n = static_cast<double>(num_elements(in[0].value.shape()));
+  out.scale = n * in[0].scale;
+  if (result == 1) out.scale *= 2 * in[3].scale * static_cast<double>(in[3].value.shape().back()) * in[1].scale;
+  out.error = result == 0 ? 0 : sum_error(out.value.dtype(), n, out.scale, false);
+  if (std::any_of(in.begin(), in.end(), [](const Known& one) { return one.error > 0; })) out.error = kInf;
+}
+
 // Ops whose results have the error of their operand.
 bool keeps_error(std::string_view name) {
   static const std::set<std::string_view> names = {"negative",
@@ -323,6 +333,8 @@ std::vector<Known> analyse(const Graph& graph, const Eqn& eqn, const std::vector
       out.scale = magnitude_of(out.value);
     } else if (inexact && is_sum_or_product(name, eqn.attrs)) {
       analyse_reduction(name, eqn.attrs, operands, out);
+    } else if (name == "attention_gradient") {
+      analyse_attention_gradient(operands, results.size(), out);
     } else if (keeps_error(name)) {
       out.scale = operands[0].scale;
       out.error = operands[0].error;

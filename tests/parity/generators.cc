@@ -9,6 +9,7 @@
 #include "bodies.h"
 #include "cases.h"
 #include "core/dispatch.h"
+#include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -235,7 +236,46 @@ std::vector<Type> convolution_operands(Rng& rng, const OpDef&, const Type& first
   return {lhs, rhs};
 }
 
+// Queries, keys and values, for a gradient after a cotangent; now and then a bias and a mask.
+std::vector<Type> attention_operands(Rng& rng, const OpDef& op, const Type& first) {
+  const auto few = [&] { return 1 + static_cast<std::int64_t>(rng.below(4)); };
+  Type query = first;
+  while (query.rank() < 4) query.shape.push_back(few());
+  const std::size_t batch = query.rank() - 4;
+  const Shape& q = query.shape;
+  Type key = query;
+  key.shape.resize(batch);
+  key.shape.insert(key.shape.end(), {rng.chance(50) ? few() : 8 * few() + 3, q[batch + 1], q[batch + 3]});
+  Type value = key;
+  if (rng.chance(50)) value.shape.back() = few();
+  std::vector<Type> types = {query, key, value};
+  const auto add = [&](Dtype dtype) {
+    Type type = query;
+    type.dtype = dtype;
+    type.shape = shape_of_logits(q, key.shape);
+    for (std::int64_t& extent : type.shape) {
+      if (rng.chance(40)) extent = 1;
+    }
+    types.push_back(type);
+  };
+  if (rng.chance(40)) add(first.dtype);
+  if (rng.chance(40)) add(bool_);
+  if (op.name == "attention") return types;
+  query.shape.back() = value.shape.back();
+  types.insert(types.begin(), query);
+  return types;
+}
+
 // ---- Attributes.
+
+std::optional<Attrs> attention_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const bool is_masked = in.back().dtype == bool_;
+  const std::size_t others = in.size() - (in[0].rank() == in[1].rank() ? 4 : 3);
+  return Attrs{{"scale", Scalar::of(rng.chance(50) ? 1.0 : 0.3)},
+               {"causal", rng.chance(50)},
+               {"biased", others > (is_masked ? 1 : 0)},
+               {"masked", is_masked}};
+}
 
 std::optional<Attrs> eig_attrs(Rng& rng, const Mesh&, Types, const Type&) {
   return Attrs{{"left", rng.chance(50)}, {"right", rng.chance(50)}, {"differentiable", false}};
@@ -674,6 +714,8 @@ const std::map<std::string_view, Generator>& generators() {
         {"eig", {matrix_operands, eig_attrs}},
         {"convolution", {convolution_operands, convolution_attrs}},
         {"fft", {one_operand, fft_attrs}},
+        {"attention", {attention_operands, attention_attrs}},
+        {"attention_gradient", {attention_operands, attention_attrs}},
         {"reduce_window", {one_operand, reduce_window_attrs}},
         {"scan", {control_operands, attrs_with_bodies<kScan>}},
         {"while", {control_operands, attrs_with_bodies<kWhile>}},

@@ -41,6 +41,8 @@ Fill wildest_fill(const OpDef& op) {
                                                    "svd",
                                                    "convolution",
                                                    "fft",
+                                                   "attention",
+                                                   "attention_gradient",
                                                    "hessenberg",
                                                    "householder_product",
                                                    "schur",

@@ -29,7 +29,7 @@ struct RecordedCase {
 };
 
 constexpr const char* kFiles[] = {"elementwise", "reductions", "movement",    "collectives", "items",
-                                  "order",       "linalg",     "convolution", "fft"};
+                                  "order",       "linalg",     "convolution", "fft",         "attention"};
 
 std::vector<RecordedCase> read_cases(const std::string& name) {
   std::ifstream file("tests/parity/data/" + name + ".txt");

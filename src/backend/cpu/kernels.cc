@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "backend/cpu/attention/attention_kernel.h"
 #include "backend/cpu/decompositions/decomposition_kernels.h"
 #include "backend/cpu/loops/fused_kernel.h"
 #include "backend/cpu/loops/loop_shape.h"
@@ -102,6 +103,8 @@ constexpr KernelRow kRows[] = {
     {.op = "schur", .make = schur_kernel, .rounds_differently = true},
     {.op = "eig", .make = eig_kernel, .rounds_differently = true},
     {.op = "fft", .make = fft_kernel, .rounds_differently = true},
+    {.op = "attention", .make = attention_kernel, .rounds_differently = true},
+    {.op = "attention_gradient", .make = attention_gradient_kernel, .rounds_differently = true},
 };
 
 }  // namespace

@@ -225,35 +225,39 @@ Array glu(const Operand& x, std::int64_t axis) {
 
 namespace {
 
-// A mask or bias in the shape of the logits, with the heads in groups.
+// A mask or bias with the heads in groups, and 1 where it is the same for all.
 Array grouped(const Array& array, const Shape& logits) {
   const Shape ungrouped = {logits[0], logits[1] * logits[2], logits[3], logits[4]};
   if (broadcast_shapes(array.shape(), ungrouped) != ungrouped) {
     throw misuse<InvalidArgument>("a mask or bias of shape {} must broadcast to {}", to_string(array.shape()),
                                   to_string(ungrouped));
   }
-  return reshape(broadcast(array, ungrouped), logits);
+  Shape shape(4 - array.shape().size(), 1);
+  shape.insert(shape.end(), array.shape().begin(), array.shape().end());
+  const bool is_shared = shape[1] == 1;
+  return reshape(array, {shape[0], is_shared ? 1 : logits[1], is_shared ? 1 : logits[2], shape[2], shape[3]});
 }
 
 // Of operands with a batch dimension, and queries whose heads are in groups: b t k g h.
-Array attention(const Array& query, const Array& key, const Array& value, const AttentionOptions& options) {
-  const double width = static_cast<double>(query.shape().back());
-  const Array products = einsum("btkgh,bskh->bkgts", query, key);
-  const Shape shape = products.shape();
-  const bool is_array = options.scale && options.scale->array() != nullptr;
-  Array logits = products * (is_array ? Operand(options.scale->array()->astype(products.dtype()))
-                                      : options.scale.value_or(Operand(1 / std::sqrt(width))));
-  if (options.bias) logits = logits + grouped(*options.bias, shape);
-  // Finite, so that a query that sees nothing has a mean of all values instead of NaN.
-  const Array nothing = full({}, -1e38, {.dtype = logits.dtype()});
-  if (options.mask) logits = where(truth(grouped(*options.mask, shape)), logits, nothing);
-  if (options.is_causal) {
-    const auto position = [&](std::int64_t dim) {
-      return bind_one("iota", {{"shape", shape}, {"dtype", int32}, {"dim", dim}}, {});
-    };
-    logits = where(less_equal(position(4), position(3)), logits, nothing);
+Array attention(Array query, const Array& key, const Array& value, const AttentionOptions& options) {
+  const Shape& q = query.shape();
+  const Shape logits = {q[0], q[2], q[3], q[1], key.shape()[1]};
+  double scale = 1 / std::sqrt(static_cast<double>(q.back()));
+  if (options.scale && options.scale->array() != nullptr) {
+    query = query * options.scale->array()->astype(query.dtype());
+    scale = 1;
+  } else if (options.scale) {
+    scale = to_scalar(*options.scale->number(), float64).as<double>();
   }
-  return einsum("bkgts,bskh->btkgh", softmax(logits), value);
+  std::vector<Array> operands = {query, key, value};
+  if (options.bias) operands.push_back(grouped(*options.bias, logits).astype(query.dtype()));
+  if (options.mask) operands.push_back(truth(grouped(*options.mask, logits)));
+  return bind("attention",
+              {{"scale", Scalar::of(scale)},
+               {"causal", options.is_causal},
+               {"biased", options.bias.has_value()},
+               {"masked", options.mask.has_value()}},
+              operands)[0];
 }
 
 }  // namespace

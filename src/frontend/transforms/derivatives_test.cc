@@ -23,6 +23,7 @@
 #include "shoal/convolution.h"
 #include "shoal/fft.h"
 #include "shoal/linalg.h"
+#include "shoal/nn.h"
 #include "shoal/pmap.h"
 #include "shoal/reduce.h"
 #include "shoal/statistics.h"
@@ -334,6 +335,22 @@ std::vector<Case> cases() {
       {"convolution of what is dilated",
        conv({3, 2}, {{2, 1}, {0, 1}}, {.lhs_dilation = {2, 1}, .rhs_dilation = {1, 2}}),
        {172}},
+      {"attention", [](const Array& x) { return nn::dot_product_attention(x, sin(x), cos(x)); }, {2, 3, 2, 2}},
+      {"attention of values alone",
+       [](const Array& x) {
+         const Array q = random({5, 2, 3}, -1, 1, 3);
+         return nn::dot_product_attention(q, q, x, {.is_causal = true});
+       },
+       {5, 2, 3}},
+      {"attention with a bias and a mask",
+       [](const Array& x) {
+         const Array k = reshape(sin(x)[range(0, 2)], {4, 1, 1});
+         const Array bias = reshape(x, {2, 6, 1}) * arange(4);
+         const Array mask = arange(6).reshape({6, 1}) + arange(4) != 1;
+         return nn::dot_product_attention(reshape(x, {6, 2, 1}), k, k,
+                                          {.bias = bias, .mask = mask, .scale = 0.7, .is_causal = true});
+       },
+       {6, 2}},
       {"fft",
        [](const Array& x) {
          const Array y = fft::fft(square(x), {.axis = 0});

@@ -1,0 +1,101 @@
+// nn::dot_product_attention: the memory that it takes, and its bits, however it is divided.
+#include <gtest/gtest.h>
+#include <shoal/shoal.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "room.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+Array some(Shape shape, int seed) { return random::normal(random::key(seed), shape).block_until_ready(); }
+
+using Operands = std::tuple<Array, Array, Array>;
+
+Array attend(const Array& q, const Array& k, const Array& v) {
+  return nn::dot_product_attention(q, k, v, {.is_causal = true});
+}
+
+const auto gradients =
+    grad<0, 1, 2>([](const Array& q, const Array& k, const Array& v) { return sum(sin(attend(q, k, v))); });
+
+// The weights of 8 heads would take 512 MiB.
+TEST(Attention, TakesNoMemoryForWeights) {
+  const Array q = some({1, 4096, 8, 64}, 1);
+  const Array k = some({1, 4096, 8, 64}, 2);
+  const Array v = some({1, 4096, 8, 64}, 3);
+  const std::int64_t bytes = q.size() * 4;
+  const auto forward = jit(attend).lower(q, k, v).compile();
+  const auto backward =
+      jit([](const Array& x, const Array& y, const Array& z, const Array& c) { return vjp(attend, x, y, z).second(c); })
+          .lower(q, k, v, q)
+          .compile();
+  EXPECT_LE(forward.memory_analysis().temp_size, 8 * kMiB);
+  EXPECT_LE(backward.memory_analysis().temp_size, 8 * kMiB);
+  {
+    const Room room(bytes + 8 * kMiB);
+    forward(q, k, v).block_until_ready();
+  }
+  const Room room(3 * bytes + 8 * kMiB);
+  std::get<0>(backward(q, k, v, q)).block_until_ready();
+}
+
+// Batches and heads may be divided in any way; if queries are, keys and values get sums over devices.
+TEST(Attention, HasTheSameBitsOverDevices) {
+  const Array q = some({4, 48, 4, 8}, 1);
+  const Array k = some({4, 48, 2, 8}, 2);
+  const Array v = some({4, 48, 2, 8}, 3);
+  const std::vector<float> expected = jit(attend)(q, k, v).to_vector<float>();
+  const auto [of_q, of_k, of_v] = jit(gradients)(q, k, v);
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const auto on = [&](const Array& x, PartitionSpec spec) {
+    return device_put(x, NamedSharding(mesh, std::move(spec)));
+  };
+  struct Layout {
+    PartitionSpec queries;
+    PartitionSpec keys;
+    bool sums;
+  };
+  for (const auto& [queries, keys, sums] :
+       {Layout{P("y", none, "x"), P("y", none, "x"), false}, Layout{P("x", "y"), P("x"), true},
+        Layout{P(none, "x", "y"), P(none, "y"), true}, Layout{P("x"), P(none, "y"), false}}) {
+    SCOPED_TRACE(to_string(queries) + to_string(keys));
+    const Array x = on(q, queries);
+    const Array y = on(k, keys);
+    const Array z = on(v, keys);
+    EXPECT_EQ(jit(attend)(x, y, z).to_vector<float>(), expected);
+    const auto [cx, cy, cz] = jit(gradients)(x, y, z);
+    EXPECT_EQ(cx.to_vector<float>(), of_q.to_vector<float>());
+    const auto expect_alike = [&, sums = sums](const Array& got, const Array& want) {
+      const std::vector<float> found = got.to_vector<float>();
+      const std::vector<float> wanted = want.to_vector<float>();
+      for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(found[i], wanted[i], sums ? 1e-5F : 0) << i;
+    };
+    expect_alike(cy, of_k);
+    expect_alike(cz, of_v);
+  }
+}
+
+// A mask or bias may be divided too, and a shard of queries knows where it begins.
+TEST(Attention, OfExplicitAxes) {
+  const Mesh mesh = make_mesh({4}, {"x"}, {.axis_types = {AxisType::kExplicit}});
+  const Array q = some({2, 8, 2, 4}, 1);
+  const Array x = device_put(q, NamedSharding(mesh, P(none, "x")));
+  const Array whole = device_put(q, NamedSharding(mesh, P()));
+  const use_mesh scope(mesh);
+  const Array result = jit(attend)(x, whole, whole);
+  EXPECT_EQ(result.to_vector<float>(), attend(q, q, q).to_vector<float>());
+  const auto [cx, cy, cz] = jit(gradients)(x, whole, whole);
+  EXPECT_EQ(cx.shape(), q.shape());
+  EXPECT_EQ(cy.shape(), q.shape());
+  EXPECT_EQ(cz.shape(), q.shape());
+}
+
+}  // namespace
+}  // namespace shoal

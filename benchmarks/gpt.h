@@ -92,13 +92,11 @@ inline Array gpt_forward(const Gpt& gpt, const Array& tokens) {
   const std::int64_t batch = tokens.shape()[0];
   const Dims by_head = {batch, kSequence, kHeads, kWidth / kHeads};
   Array x = take(gpt.wte, tokens, {.axis = 0}) + gpt.wpe;
-  const Array mask = tril(ones({kSequence, kSequence}, {.dtype = bool_}));
   for (const GptLayer& layer : gpt.layers) {
     const Array qkv = einsum("bsd,dke->kbse", layer_norm(x, layer.ln1, layer.b1), layer.wqkv);
     const Array q = qkv[0].reshape(by_head), k = qkv[1].reshape(by_head), v = qkv[2].reshape(by_head);
-    const Array scores = einsum("bqhd,bkhd->bhqk", q, k) / std::sqrt(static_cast<float>(kWidth / kHeads));
-    const Array weights = nn::softmax(where(mask, scores, -1e9F), -1);
-    x = x + matmul(einsum("bhqk,bkhd->bqhd", weights, v).reshape({batch, kSequence, kWidth}), layer.wo);
+    const Array means = nn::dot_product_attention(q, k, v, {.is_causal = true});
+    x = x + matmul(means.reshape({batch, kSequence, kWidth}), layer.wo);
     const Array h = layer_norm(x, layer.ln2, layer.b2);
     x = x + matmul(nn::gelu(matmul(h, layer.w1) + layer.bb1), layer.w2) + layer.bb2;
   }

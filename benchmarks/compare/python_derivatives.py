@@ -61,6 +61,12 @@ measure("the gradient over 8 devices, batch split", jax.jit(jax.grad(mlp)), whol
 q, k, v = (numbers(8, 256, 64) for _ in range(3))
 measure("gradient of attention, 8 heads of 256 x 64", jax.jit(jax.grad(attention, argnums=(0, 1, 2))), q, k, v)
 measure("attention forward", jax.jit(attention), q, k, v)
+attend = lambda q, k, v: jnp.sum(jax.nn.dot_product_attention(q, k, v, is_causal=True))
+for tokens in (256, 4096):
+    q, k, v = (numbers(1, tokens, 8, 64) for _ in range(3))
+    measure(f"gradient of dot_product_attention, causal, 8 heads of {tokens} x 64",
+            jax.jit(jax.grad(attend, argnums=(0, 1, 2))), q, k, v)
+    measure(f"dot_product_attention of {tokens} forward", jax.jit(attend), q, k, v)
 rows, scale = numbers(2048, 1024), numbers(1024)
 measure("gradient of a layer norm, 2048 x 1024", jax.jit(jax.grad(norm, argnums=(0, 1))), rows, scale)
 measure("the same forward ", jax.jit(norm), rows, scale)

@@ -226,7 +226,8 @@ def _rows():
     yield from one("lax", "conv_general_dilated", "any:m any:k",
                    call="lax.conv_general_dilated(x[None, None], y[:4].reshape(1, 1, 2, 2), (1, 1), 'SAME')", gradient=False)
     yield from one("nn", "dot_product_attention", "any:s",
-                   call="jax.nn.dot_product_attention(*[x.reshape(1, x.shape[0], -1, min(64, x.shape[1]))] * 3)")
+                   call="jax.nn.dot_product_attention(*[x.reshape(1, x.shape[0], -1, min(64, x.shape[1]))] * 3)",
+                   gradient=True)
 
     # ---- Fourier transforms.
     yield from one("lax", "fft", "complex:m", call="lax.fft(x, 'FFT', (x.shape[1],))")

@@ -2,9 +2,8 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from gpt_layout import HEADS, SEQUENCE, WIDTH
+from gpt_layout import HEADS, WIDTH
 
 
 def layer_norm(x, scale, bias):
@@ -14,13 +13,10 @@ def layer_norm(x, scale, bias):
 
 def forward(weights, tokens):
     x = weights["wte"][tokens] + weights["wpe"]
-    mask = jnp.tril(jnp.ones((SEQUENCE, SEQUENCE), bool))
     for layer in weights["layers"]:
         qkv = jnp.einsum("bsd,dke->kbse", layer_norm(x, layer["ln1"], layer["b1"]), layer["wqkv"])
         q, k, v = (part.reshape(*part.shape[:2], HEADS, WIDTH // HEADS) for part in qkv)
-        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(WIDTH // HEADS).astype(np.float32)
-        attention = jax.nn.softmax(jnp.where(mask, scores, -1e9), -1)
-        x = x + jnp.einsum("bhqk,bkhd->bqhd", attention, v).reshape(x.shape) @ layer["wo"]
+        x = x + jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape) @ layer["wo"]
         h = layer_norm(x, layer["ln2"], layer["b2"])
         x = x + jax.nn.gelu(h @ layer["w1"] + layer["bb1"]) @ layer["w2"] + layer["bb2"]
     return layer_norm(x, weights["lnf"], weights["lnfb"]) @ weights["wte"].T

@@ -354,7 +354,7 @@ TEST(Explain, NamesTheLinesOfTheProgram) {
                              // Where the sum is needed.
                              testing::HasSubstr(at + std::to_string(line + 1) + "  all_reduce"),
                              testing::HasSubstr(at + std::to_string(line + 1) + "  multiply"),
-                             testing::HasSubstr("moves 48 B to each device, 384 B in all, over (y): 12 ns, 97% of")));
+                             testing::HasSubstr("moves 48 B to each device, 384 B in all, over (y): 12 ns, 95% of")));
   EXPECT_THAT(compiled.explain(), testing::Not(testing::HasSubstr("REPLICATED")));
 }
 

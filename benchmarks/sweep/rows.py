@@ -121,7 +121,7 @@ def _rows():
     yield from one("scipy.special", "factorial gammasgn", "pos:n")
     yield from one("scipy.special", "beta betaln gammainc gammaincc poch", "pos:n pos:n")
     yield from one("scipy.special", "hyp1f1", "pos:n pos:n any:n")
-    yield from one("scipy.special", "hyp2f1", "pos:n pos:n pos:n unit:n")
+    yield from one("scipy.special", "hyp2f1", "pos:n pos:n unit:n", call="special.hyp2f1(x, y, 2.5, z)")
     yield from one("scipy.special", "betainc", "pos:n pos:n prob:n")
     yield from one("lax", "igamma_grad_a", "pos:n pos:n")
     yield from one("scipy.special", "zeta", "above:n pos:n")

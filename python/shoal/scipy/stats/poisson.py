@@ -45,20 +45,19 @@ def cdf(k, mu, loc=0):
     return _np.where(n < 0, 0.0, _special.gammaincc(_np.floor(_np.maximum(n, 0)) + 1, mu))
 
 
-# Where the mean is below this, all that is worth adding is that of the first numbers: up to 12 deviations above it.
-_FAR = 100
-_NUMBERS = _FAR + 12 * 10
-
-
 def entropy(mu, loc=0):
-    """The expectation of -logpmf: 0 for a mean of 0, and NaN for one below. Up to a mean of 100 by summing it, and beyond
-    by Stirling's series."""
+    """The expectation of -logpmf: 0 for a mean of 0, and NaN for one below. Up to a mean of 30, of f64 100, by summing it,
+    and beyond by its asymptotic series; to 2e-6 and 1e-11."""
     mu, loc = _given(mu, loc)
-    is_near = (mu > 0) & (mu < _FAR)
+    most = 100 if mu.dtype.itemsize == 8 else 30
+    # Beyond 12 deviations there is nothing worth adding.
+    numbers = _np.arange(most + 12 * _math.isqrt(most) + 12, dtype=mu.dtype)
+    is_near = (mu > 0) & (mu < most)
     near = _np.where(is_near, mu, 1)[..., None]
-    logs = logpmf(_np.arange(_NUMBERS, dtype=mu.dtype), near)
-    r = 1 / _np.where(mu < _FAR, _FAR, mu)
-    far = (_math.log(2 * _math.pi * _math.e) - _np.log(r)) / 2 - r * (1 / 12 + r * (1 / 24 + r * (19 / 360)))
+    logs = logpmf(numbers, near)
+    r = 1 / _np.where(mu < most, most, mu)
+    series = r * (1 / 12 + r * (1 / 24 + r * (19 / 360 + r * (9 / 80 + r * (863 / 2520)))))
+    far = (_math.log(2 * _math.pi * _math.e) - _np.log(r)) / 2 - series
     value = _np.where(is_near, -_np.sum(_np.exp(logs) * logs, axis=-1), far)
     value = _np.where(mu == 0, 0, _np.where(mu > 0, value, _np.nan))
     return _np.broadcast_to(value, _np.broadcast_shapes(mu.shape, loc.shape))

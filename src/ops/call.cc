@@ -9,6 +9,7 @@
 #include "base/misuse.h"
 #include "ir/explicit_axes.h"
 #include "ir/graph.h"
+#include "ops/collective.h"
 #include "ops/derivatives.h"
 #include "ops/eqn_cost.h"
 #include "ops/rules.h"
@@ -189,7 +190,9 @@ const std::array kCallOps = {
           .op_class = OpClass::kCollective,
           .infer = infer_summed_product,
           .flops = flops_inside,
-          .collective = CollectiveFacts{.gives = CollectiveFacts::Gives::kSame, .computes = true},
+          .collective =
+              CollectiveFacts{
+                  .gives = CollectiveFacts::Gives::kSame, .computes = true, .received_bytes = received_of_all_reduce},
           .attributes = {{.name = "body"}, {.name = "axes"}}},
     OpDef{.name = "shard_map",
           .doc = "Runs the graph `body` on every device along `axes` of `mesh`, on the shards that `in_specs` give.",

@@ -232,9 +232,6 @@ double other_parts(const TrafficContext& context) {
   return (context.operand_bytes / context.group) * (context.group - 1);
 }
 
-// As a reduce_scatter and an all_gather.
-double other_parts_twice(const TrafficContext& context) { return 2 * other_parts(context); }
-
 double other_shards(const TrafficContext& context) { return context.operand_bytes * (context.group - 1); }
 
 // Of those who receive something from another device.
@@ -557,10 +554,11 @@ const std::array kCollectiveOps = {
     with_arity(collective("axis_index", "The position of the device along `axes`, the first being the most major.",
                           infer_axis_index, Linear::kNo, nullptr, batch_of<numbers_of_places>, {.stays = true}, {}),
                0),
-    collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
-               infer_all_reduce, Linear::kTogether, transpose_of_all_reduce, batch_of<reduced_over_places>,
-               {.gives = Gives::kSame, .in_rounds = true, .finishes_sums = true, .received_bytes = other_parts_twice},
-               {kKind, kGroups, kGroupSizes}),
+    collective(
+        "all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
+        infer_all_reduce, Linear::kTogether, transpose_of_all_reduce, batch_of<reduced_over_places>,
+        {.gives = Gives::kSame, .in_rounds = true, .finishes_sums = true, .received_bytes = received_of_all_reduce},
+        {kKind, kGroups, kGroupSizes}),
     collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather,
                Linear::kMoved, transpose_of_all_gather, batch_of<gathered_places>,
                {.gives = Gives::kSame, .received_bytes = other_shards},
@@ -680,6 +678,10 @@ std::vector<Dims> index_groups(const Attrs& attrs) {
     next += size;
   }
   return groups;
+}
+
+double received_of_all_reduce(const TrafficContext& context) {
+  return 2 * context.result_bytes * (context.group - 1) / context.group;
 }
 
 std::span<const OpDef> collective_ops() { return kCollectiveOps; }

@@ -1,4 +1,4 @@
-// Groups of a collective that are not all the devices along its axes.
+// Collectives: groups that are not all the devices along the axes, names, and traffic.
 #pragma once
 
 #include <string_view>
@@ -18,6 +18,9 @@ std::vector<Dims> index_groups(const Attrs& attrs);
 /// The function that users call for an equation, where it has another name than the op: psum for an all_reduce that
 /// adds up.
 std::string_view user_name(const Eqn& eqn);
+
+/// The traffic of an all_reduce, as a reduce_scatter and an all_gather: CollectiveFacts::received_bytes.
+double received_of_all_reduce(const TrafficContext& context);
 
 /// Whether a collective of a partitioned graph gives each device something of its own alone: it never exchanges
 /// anything, wherever the devices are.

@@ -74,6 +74,11 @@ std::optional<double> elements_of(const Schedule& schedule) {
       if (is_new) found->second = flops(graph, *step.eqn);
       operations += found->second * shards_of(graph.value(step.eqn->outputs[0]));
     }
+    if (step.eqn->op->collective && step.eqn->op->collective->computes) {
+      AtomSet varying;
+      for (ValueId id : step.eqn->inputs) varying = varying | graph.value(id).varying;
+      operations += flops(graph, *step.eqn) * static_cast<double>(graph.grid->size_of(varying));
+    }
     const auto* const control = std::get_if<ControlStep>(&step.work);
     if (control == nullptr) continue;
     const std::optional<double> of_control = elements_of(*control);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <shoal/shoal.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,27 @@ TEST(SummedProducts, OfEachGroupOfDevices) {
                                  {.mesh = mesh, .in_specs = {P("a", "b"), P("b")}, .out_specs = P("a")}));
   EXPECT_THAT(sum.lower(x, y).compile().as_text("fused"), HasSubstr("summed_product"));
   EXPECT_TRUE(array_equal(sum(x, y), tree_of_products(x, y, 4, jit(product))).item<bool>());
+}
+
+// What a product reads is there no longer than before, wherever its sum is wanted.
+TEST(SummedProducts, AreMadeWhereTheProductsAre) {
+  const Mesh mesh = make_mesh({8}, {"a"});
+  const auto sums = jit(shard_map(
+      [](const Array& x, const Array& y) {
+        std::vector<Array> products;
+        Array u = x;
+        for (int i = 0; i < 6; ++i) {
+          products.push_back(matmul(u, y));
+          u = sort(u);  // Not fused with anything, so that each u has memory of its own.
+        }
+        for (Array& product : products) product = lax::psum(product, "a");
+        return products;
+      },
+      {.mesh = mesh, .in_specs = {P(none, "a"), P("a")}, .out_specs = P()}));
+  const auto compiled = sums.lower(zeros({800, 3200}), zeros({3200, 800})).compile();
+  EXPECT_THAT(compiled.as_text("fused"), HasSubstr("summed_product"));
+  const std::int64_t of_one = 800 * 3200 * 4;
+  EXPECT_LE(compiled.memory_analysis().temp_size, 2 * of_one);
 }
 
 // Small ones stay in a cache by themselves, and of sums over replicas there is one product.

@@ -638,7 +638,8 @@ Replacement placed_gathers(const Graph& graph) {
   return replacement;
 }
 
-// Products that are summed over devices, as the op that does both.
+// Products that are summed over devices, as the op that does both where the product stands: what it reads need not live
+// until the sum is wanted. As nothing is exchanged between processes, the order of collectives does not matter.
 Replacement summed_products(const Graph& graph) {
   if (graph.grid == nullptr || !graph.grid->is_local() || graph.grid->num_devices() == 1) return {};
   const std::vector<const Eqn*> producers = producers_of(graph);

@@ -59,7 +59,7 @@ void multiply_panel(std::int64_t rows, std::int64_t columns, std::int64_t inner,
                    .lhs = lhs.data,
                    .lhs_layout = {lhs.line, lhs.inner, lhs.line * kPanelRows},
                    .rhs = rhs,
-                   .rhs_layout = PanelLayout::packed(width, inner),
+                   .rhs_layout = {.line = 1, .inner = width, .panel = width * inner},
                    .out = out,
                    .out_stride = out_stride,
                    .accumulate = accumulate});

@@ -158,17 +158,17 @@ class DotKernel final : public Kernel {
     const Tiling& tiling = plan.tiling;
     const std::int64_t of_product = tiling.row_tiles * tiling.column_tiles;
     // Tiles that are not in place lie in memory of this thread.
-    const std::int64_t row_bytes =
-        tiling.row_size * plan.extents.columns * static_cast<std::int64_t>(size_of(types_.out));
-    const std::int64_t most_rows =
-        in_place(plan, outputs) ? tiling.row_tiles : std::max<std::int64_t>(1, kMostBytesToMerge / row_bytes);
+    const std::int64_t tile_bytes =
+        tiling.row_size * tiling.column_size * static_cast<std::int64_t>(size_of(types_.out));
+    const std::int64_t most =
+        in_place(plan, outputs) ? of_product : std::max<std::int64_t>(1, kMostBytesToMerge / tile_bytes);
     for (std::int64_t begin = first; begin < end;) {
       const std::int64_t row = begin % of_product / tiling.column_tiles;
       const std::int64_t column = begin % tiling.column_tiles;
       const std::int64_t left = std::min(end - begin, of_product - begin % of_product);
-      const bool whole = column == 0 && left >= tiling.column_tiles;
-      const std::int64_t rows = whole ? std::min(left / tiling.column_tiles, most_rows) : 1;
-      const std::int64_t columns = whole ? tiling.column_tiles : std::min(left, tiling.column_tiles - column);
+      const bool whole = column == 0 && std::min(left, most) >= tiling.column_tiles;
+      const std::int64_t rows = whole ? std::min(left, most) / tiling.column_tiles : 1;
+      const std::int64_t columns = whole ? tiling.column_tiles : std::min({left, tiling.column_tiles - column, most});
       f(Rectangle{
           .inputs = inputs,
           .outputs = outputs,

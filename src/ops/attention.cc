@@ -139,7 +139,7 @@ struct AttentionFactors {
     for (const Type& type : types.subspan(kOthers)) {
       others.push_back(logits);
       for (std::size_t d = 0; d < logits.size(); ++d) {
-        if (type.shape[d] != extents[d]) others.back()[d] = {rule.add_factor(1)};
+        if (type.shape[d] != extents[d]) others.back()[d] = {rule.add_factor(1, FactorKind::kNeedReplication)};
       }
     }
   }

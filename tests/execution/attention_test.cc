@@ -64,7 +64,7 @@ TEST(Attention, HasTheSameBitsOverDevices) {
   };
   for (const auto& [queries, keys, sums] :
        {Layout{P("y", none, "x"), P("y", none, "x"), false}, Layout{P("x", "y"), P("x"), true},
-        Layout{P(none, "x", "y"), P(none, "y"), true}, Layout{P("x"), P(none, "y"), false}}) {
+        Layout{P(none, "x", "y"), P(none, "y"), true}, Layout{P("x"), P(none, "y"), true}}) {
     SCOPED_TRACE(to_string(queries) + to_string(keys));
     const Array x = on(q, queries);
     const Array y = on(k, keys);

@@ -163,8 +163,8 @@ TEST(Recorded, EveryOpThatComputesHasCases) {
       "sharding_constraint", "relax_axes", "pcast", "to_memory", "jit", "shard_map", "enter_manual", "leave_manual",
       "pvary", "shard_slice", "rearrange", "geqrf", "getrf", "potrf", "potri", "trsm", "trtri", "syevd",
       "cholesky_inverse", "triangular_inverse", "exclusive_scan", "debug_callback", "pure_callback", "io_callback",
-      "inspect_sharding", "shard_alike", "custom_op", "custom_kernel", "fusion", "scatter_combine", "stop_gradient",
-      "checkpoint_name", "use_key", "clone_key",
+      "inspect_sharding", "shard_alike", "custom_op", "custom_kernel", "fusion", "summed_product", "scatter_combine",
+      "stop_gradient", "checkpoint_name", "use_key", "clone_key",
       // What JAX makes of these is recorded in python/tests/recorded/control_flow.txt.
       "scan", "while", "switch", "region",
       // Of these in python/tests/recorded/matrix_functions.txt.

@@ -297,10 +297,10 @@ Array concatenate(const Operands& arrays, std::int64_t dimension);
 /// The value at x of the polynomial with these coefficients, the one without x first, by the rule of Horner. The
 /// coefficients are broadcast with x. Throws InvalidArgument where there are none.
 /// @param x An array or a number.
-/// @param coefficients Arrays or numbers, that of the highest power first.
+/// @param coefficients Arrays or numbers, the one without x first.
 /// @return An array of the shape to which all broadcast.
 /// @example lax::polynomial(2.0f, {1.0f, 0.0f, 3.0f})
-///   7.0
+///   13.0
 Array polynomial(const Operand& x, const Operands& coefficients);
 /// x broadcast to `shape`: dimension i of x becomes dimension broadcast_dimensions[i]. out_sharding: see matmul.
 /// @param shape The extents of the result.

@@ -151,8 +151,8 @@ class SummedProduct final : public collectives::Collective {
 
 bool sums_as_computed(const Graph& graph, const Eqn& product, const Eqn& sum) {
   if (graph.grid == nullptr || !graph.grid->is_local() || !is_product(product)) return false;
-  if (sum.op->name != "all_reduce" || parse_reduce_kind(sum.attrs.get<std::string>("kind")) != ReduceKind::kSum ||
-      sum.attrs.contains("groups")) {
+  if (!sum.op->collective->finishes_sums || sum.op->collective->gives != CollectiveFacts::Gives::kSame ||
+      parse_reduce_kind(sum.attrs.get<std::string>("kind")) != ReduceKind::kSum || sum.attrs.contains("groups")) {
     return false;
   }
   const Value& partial = graph.value(product.outputs[0]);

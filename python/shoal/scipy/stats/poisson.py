@@ -47,7 +47,12 @@ def cdf(k, mu, loc=0):
 
 def entropy(mu, loc=0):
     """The expectation of -logpmf: 0 for a mean of 0, and NaN for one below. Up to a mean of 30, of f64 100, by summing
-    it, and beyond by its asymptotic series; to 2e-6 and 1e-11."""
+    it, and beyond by its asymptotic series; to 2e-6 and 1e-11.
+
+    Args:
+      mu: The mean.
+      loc: Where the distribution lies, on which the entropy does not depend.
+    """
     mu, loc = _given(mu, loc)
     most = 100 if mu.dtype.itemsize == 8 else 30
     # Beyond 12 deviations there is nothing worth adding.

@@ -12,6 +12,7 @@
 #include "backend/cpu/attention/softmax_columns.h"
 #include "backend/cpu/machine/workspace.h"
 #include "backend/cpu/products/product_kernels.h"
+#include "backend/cpu/products/tiling.h"
 #include "ops/attention.h"
 
 namespace shoal::cpu {
@@ -29,8 +30,6 @@ constexpr std::int64_t kLeastBlocksOfPart = 4;
 constexpr std::int64_t kKeyBlock = 256;
 // Queries of a block, if panels have no more.
 constexpr std::int64_t kQueriesOfBlock = 48;
-
-constexpr std::int64_t blocks_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 template <class T>
 constexpr Arithmetic kArithmeticOf = std::is_same_v<T, float> ? Arithmetic::kF32 : Arithmetic::kF64;
@@ -75,7 +74,7 @@ class Panel {
         b_(b),
         k_(k),
         width_(width),
-        columns_(blocks_of(std::max(a_.h, a_.v), width) * width * width),
+        columns_(divide_up(std::max(a_.h, a_.v), width) * width * width),
         inverses_(width) {}
 
   /// Those from `first` on, of `all`.
@@ -300,10 +299,10 @@ class AttentionKernel final : public Kernel {
   struct Tiles {
     explicit Tiles(const AttentionViews& views)
         : queries(queries_of_block(views.query.dtype)),
-          blocks_of_head(blocks_of(views.t * views.g, queries)),
+          blocks_of_head(divide_up(views.t * views.g, queries)),
           blocks(views.b * views.k * blocks_of_head),
           blocks_of_tile(std::max<std::int64_t>(1, kTileLogits / std::max<std::int64_t>(1, views.s * queries))),
-          count(std::max<std::int64_t>(1, blocks_of(blocks, blocks_of_tile))) {}
+          count(std::max<std::int64_t>(1, divide_up(blocks, blocks_of_tile))) {}
     std::int64_t queries;
     std::int64_t blocks_of_head;
     std::int64_t blocks;
@@ -368,7 +367,7 @@ class AttentionGradientKernel final : public Kernel {
     explicit Tiles(const AttentionViews& views)
         : heads(views.b * views.k),
           queries(queries_of_block(views.query.dtype)),
-          blocks_of_head(blocks_of(views.t * views.g, queries)),
+          blocks_of_head(divide_up(views.t * views.g, queries)),
           parts(std::clamp<std::int64_t>(blocks_of_head / kLeastBlocksOfPart, 1, kMostParts)),
           apart(parts > 1 && heads * parts <= kMostParts) {}
     std::int64_t heads;

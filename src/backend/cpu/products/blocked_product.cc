@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "backend/cpu/products/summed_elements.h"
+#include "backend/cpu/products/tiling.h"
 #include "core/dispatch.h"
 
 namespace shoal::cpu {
@@ -193,7 +194,7 @@ void blocked_product(const BlockedProduct& product, const WhenComplete* when_com
   if (when_complete != nullptr) most_columns = std::min(most_columns, kMostColumnsFollowed / width * width);
   const auto memory_for = [&](ThreadMemory use, std::int64_t lines, std::int64_t panel) {
     const std::int64_t of_panel = PanelLayout::packed(panel, most_inner, size).panel;
-    return thread_memory(use, static_cast<std::size_t>((lines + panel - 1) / panel * of_panel * size));
+    return thread_memory(use, static_cast<std::size_t>(divide_up(lines, panel) * of_panel * size));
   };
   std::int64_t all_rows = 0;
   std::int64_t longest = 0;

@@ -68,28 +68,22 @@ class SummedProduct final : public collectives::Collective {
     const std::int64_t elements = std::max(kMostBytes / members / size, kLeastTileElements);
     const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements))) / kTileUnit * kTileUnit;
     const auto [products, rows, columns, inner] = plan_.extents;
-    columns_ = std::min(columns, std::max(side, elements / std::min(rows, side) / kTileUnit * kTileUnit));
-    rows_ = std::min(rows, std::max(kTileUnit, elements / columns_));
-    row_tiles_ = divide_up(rows, rows_);
-    column_tiles_ = divide_up(columns, columns_);
-    tiles_ = products * row_tiles_ * column_tiles_ * result_.count();
+    tiling_.column_size = std::min(columns, std::max(side, elements / std::min(rows, side) / kTileUnit * kTileUnit));
+    tiling_.row_size = std::min(rows, std::max(kTileUnit, elements / tiling_.column_size));
+    tiling_.part_size = inner;
+    tiling_.row_tiles = divide_up(rows, tiling_.row_size);
+    tiling_.column_tiles = divide_up(columns, tiling_.column_size);
+    tiling_.tiles = products * tiling_.row_tiles * tiling_.column_tiles;
+    tiles_ = tiling_.tiles * result_.count();
     bytes_ = collectives::total_bytes(result_);
     for (const ShardShapes& operand : context.operands) bytes_ += collectives::total_bytes(operand);
   }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
-    const auto next = [&tile](std::int64_t count) {
-      const std::int64_t index = tile % count;
-      tile /= count;
-      return index;
-    };
-    const auto range = [](std::int64_t index, std::int64_t size, std::int64_t extent) {
-      return Range{index * size, std::min((index + 1) * size, extent)};
-    };
-    const Range columns = range(next(column_tiles_), columns_, plan_.extents.columns);
-    const Range rows = range(next(row_tiles_), rows_, plan_.extents.rows);
-    const ProductOffsets offsets = offsets_of(plan_.batch, next(plan_.extents.products));
-    const std::int64_t shard = tile;
+    const std::int64_t shard = tile / tiling_.tiles;
+    const auto& [product, part, covers] = tiling_.tile(tile % tiling_.tiles, plan_.extents);
+    const auto& [rows, columns, inner] = covers;
+    const ProductOffsets offsets = offsets_of(plan_.batch, product);
 
     const auto operand_size = static_cast<std::int64_t>(size_of(types_.operands));
     const auto size = static_cast<std::int64_t>(size_of(types_.out));
@@ -108,7 +102,7 @@ class SummedProduct final : public collectives::Collective {
                        .rhs = {types_.operands, data(1, member, offsets.rhs), plan_.rhs_outer, plan_.rhs_inner},
                        .rows = {&all, 1},
                        .columns = columns,
-                       .inner = {0, plan_.extents.inner}});
+                       .inner = inner});
       tiles.push_back(memory);
       memory += tile_bytes;
     }
@@ -141,10 +135,7 @@ class SummedProduct final : public collectives::Collective {
   std::vector<std::int32_t> splits_;
   std::size_t operand_[2];
   std::vector<std::int32_t> shard_of_[2];  // Of each product the shards of its operands.
-  std::int64_t rows_ = 0;                  // Of a tile.
-  std::int64_t columns_ = 0;
-  std::int64_t row_tiles_ = 0;
-  std::int64_t column_tiles_ = 0;
+  Tiling tiling_;                          // Of each shard of the result.
 };
 
 }  // namespace

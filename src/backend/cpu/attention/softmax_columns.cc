@@ -25,16 +25,20 @@ struct Exponential {
   // Added to an integer n that is small, it leaves n + the bias of the exponent in the lowest bits.
   static constexpr T kShift = static_cast<T>(kIsF32 ? 0x1.8p23 + 127 : 0x1.8p52 + 1023);
 
+  // ln 2 in two parts (Cody & Waite 1980). The first has so few bits that its product with an exponent is exact, as not
+  // every processor multiplies and subtracts with one rounding.
+  static constexpr double kLn2High = kIsF32 ? 0x1.62e4p-1 : 0x1.62e42feep-1;
+  static constexpr double kLn2Low = kIsF32 ? 0x1.7f7d1cp-20 : 0x1.a39ef35793c76p-33;
+
   template <class D, class V>
   static HWY_INLINE V of(D d, V x) {
     using scalar::kExpF32;
     using scalar::kExpF64;
-    constexpr auto ln2 = kIsF32 ? scalar::kLn2F32 : scalar::kLn2F64;
     constexpr double log2e = kIsF32 ? scalar::kLog2EF32.high : scalar::kLog2EF64.high;
     const V shifted = hn::MulAdd(x, hn::Set(d, static_cast<T>(log2e)), hn::Set(d, kShift));
     const V n = hn::Sub(shifted, hn::Set(d, kShift));
-    V r = hn::NegMulAdd(n, hn::Set(d, static_cast<T>(ln2.high)), x);
-    r = hn::NegMulAdd(n, hn::Set(d, static_cast<T>(ln2.low)), r);
+    V r = hn::NegMulAdd(n, hn::Set(d, static_cast<T>(kLn2High)), x);
+    r = hn::NegMulAdd(n, hn::Set(d, static_cast<T>(kLn2Low)), r);
     V p;
     if constexpr (kIsF32) {
       p = polynomial(d, r, kExpF32);

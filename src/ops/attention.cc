@@ -314,11 +314,13 @@ class Formula {
         build_.dot_general(weights, y, {{dim(3)}, {dim(0)}, batches({0}), batches({1})});  // batch k g t n
     return build_.transpose(made, order({2, 0, 1, 3}));
   }
-  // Of weights and x of (batch, t, k, g, n), as (batch, s, k, n).
-  ValueId gathered(ValueId weights, ValueId x) const {
-    const ValueId made = build_.dot_general(
-        weights, x, {{dim(1), dim(2)}, {dim(2), dim(0)}, batches({0}), batches({1})});  // batch k s n
-    return build_.transpose(made, order({1, 0, 2}));
+  // Of weights and x of (batch, t, k, g, n), as (batch, s, k, n), split as `type`. Both may be split over queries, which
+  // are summed.
+  ValueId gathered(ValueId weights, ValueId x, const Type& type) const {
+    const ValueId made =
+        build_.dot_general(build_.relaxed(weights), build_.relaxed(x),
+                           {{dim(1), dim(2)}, {dim(2), dim(0)}, batches({0}), batches({1})});  // batch k s n
+    return build_.split_as(build_.transpose(made, order({1, 0, 2})), type);
   }
   ValueId scaled(ValueId x) const {
     const double scale = scale_of(attrs_);
@@ -488,11 +490,11 @@ std::vector<MaybeValue> jvp_of_gradient(const JvpContext& context) {
   if (change) {
     const ValueId slopes_change = formula.scaled(formula.seen(build.subtract(*change, build.multiply(p, *mean)), 0));
     add(kQuery, formula.means(slopes_change, formula.key()));
-    add(kKey, formula.gathered(slopes_change, formula.query()));
+    add(kKey, formula.gathered(slopes_change, formula.query(), context.results[kKey]));
   }
   if (changes[kKey]) add(kQuery, formula.means(slopes, *changes[kKey]));
-  if (changes[kQuery]) add(kKey, formula.gathered(slopes, *changes[kQuery]));
-  if (p_change) add(kValue, formula.gathered(*p_change, c));
+  if (changes[kQuery]) add(kKey, formula.gathered(slopes, *changes[kQuery], context.results[kKey]));
+  if (p_change) add(kValue, formula.gathered(*p_change, c, context.results[kValue]));
   return results;
 }
 

@@ -26,12 +26,12 @@ TEST(Attention, ResultsHaveTheShapeOfQueriesAndTheWidthOfValues) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(gradients[i], operands[i]) << i;
 }
 
-// Whoever has some of the queries has all keys; of keys' cotangents that makes sums.
+// Whoever has some of the queries has all keys and what a bias has once; of keys' cotangents that makes sums.
 TEST(Attention, Rules) {
   std::vector<Type> operands = {floats({3, 8, 2, 4, 5}), floats({3, 6, 2, 5}), floats({3, 6, 2, 7}),
                                 floats({1, 2, 4, 1, 6})};
   EXPECT_EQ(to_string(rule_of("attention", attention_attrs(true), operands)),
-            "(i, j, k, l, m), (i, n, k, m), (i, n, k, o), (p, k, l, q, n) -> (i, j, k, l, o) need_replication={m, n}");
+            "(i, j, k, l, m), (i, n, k, m), (i, n, k, o), (p, k, l, q, n) -> (i, j, k, l, o) need_replication={m, n, p, q}");
   operands.pop_back();
   operands.insert(operands.begin(), floats({3, 8, 2, 4, 7}));
   EXPECT_EQ(to_string(rule_of("attention_gradient", attention_attrs(), operands)),

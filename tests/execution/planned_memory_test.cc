@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <shoal/shoal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <random>
 #include <regex>
 #include <stdexcept>
@@ -192,21 +194,26 @@ TEST(PlannedMemory, StepOfALanguageModel) {
 
 // ---- Steps that follow each other.
 
-// The blocks that the system gives for steps 3 to 10 of a training whose results are the next arguments.
+// The fewest blocks that the system gives for eight steps in a row of a training whose results are the next arguments.
+// The first steps take blocks, and so does a thread that has not had a part of such a kernel before, for what it works
+// in: when that is, is a matter of time, and it happens a few times at most.
 template <class Step, class State, class... Data>
 std::uint64_t blocks_of_steady_steps(const Step& step, State state, const Data&... data) {
   const HostAllocator& memory = HostAllocator::shared();
-  std::uint64_t before = 0;
-  for (int i = 0; i < 10; ++i) {
-    if (i == 2) before = memory.blocks_from_system();
-    // The old state lives until the step has run: were it given up beside it, the step would use the blocks of those
-    // that are given up before their last use, and how many these are would be a matter of time.
-    State next = step(state, data...);
-    wait_for(next);
-    settle();
-    state = std::move(next);
+  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
+  for (int attempt = 0; attempt < 12 && fewest > 0; ++attempt) {
+    const std::uint64_t before = memory.blocks_from_system();
+    for (int i = 0; i < 8; ++i) {
+      // The old state lives until the step has run: were it given up beside it, the step would use the blocks of those
+      // that are given up before their last use, and how many these are would be a matter of time.
+      State next = step(state, data...);
+      wait_for(next);
+      settle();
+      state = std::move(next);
+    }
+    fewest = std::min(fewest, memory.blocks_from_system() - before);
   }
-  return memory.blocks_from_system() - before;
+  return fewest;
 }
 
 TEST(PlannedMemory, SteadyStepsTakeNoNewBlock) {

@@ -19,9 +19,12 @@ Type type_of(Dtype dtype, Shape shape) {
 
 std::vector<const OpDef*> ops_with_results() {
   std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
-  // Solvers are written by the partitioner alone, in the place of the ops whose `tile` is given.
+  // Solvers are written by the partitioner alone, in the place of the ops whose `tile` is given; fusions and sums of
+  // products by back ends, of what they are the fusions of.
   std::erase_if(ops, [](const OpDef* op) {
-    return op->op_class == OpClass::kEffect || op->name == "fusion" || (op->collective && op->collective->solves);
+    const bool is_made_late =
+        op->name == "fusion" || op->name == "summed_product" || (op->collective && op->collective->solves);
+    return op->op_class == OpClass::kEffect || is_made_late;
   });
   return ops;
 }

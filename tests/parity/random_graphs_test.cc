@@ -62,7 +62,7 @@ class Coverage {
 
  private:
   static constexpr std::int64_t kPartitionedEach = 8;
-  static constexpr std::int64_t kPartialOfHundred = 10;
+  static constexpr std::int64_t kPartialOfHundred = 5;
 
   std::int64_t graphs_deeper_than(int depth) const {
     std::int64_t graphs = 0;

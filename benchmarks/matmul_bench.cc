@@ -195,7 +195,12 @@ BENCHMARK(f32_batched)->UseManualTime();
 void f32_layer(benchmark::State& state) {
   product<float, float>(state, {1, state.range(0), state.range(1), state.range(2)});
 }
-BENCHMARK(f32_layer)->Args({1024, 3072, 768})->Args({1024, 768, 3072})->Args({8, 50304, 768})->UseManualTime();
+BENCHMARK(f32_layer)
+    ->Args({1024, 3072, 768})
+    ->Args({1024, 768, 3072})
+    ->Args({8, 50304, 768})
+    ->Args({16, 4096, 4096})
+    ->UseManualTime();
 
 void f32_matrix_vector(benchmark::State& state) { product<float, float>(state, {1, 4096, 1, 4096}); }
 BENCHMARK(f32_matrix_vector)->UseManualTime();

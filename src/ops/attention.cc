@@ -314,8 +314,8 @@ class Formula {
         build_.dot_general(weights, y, {{dim(3)}, {dim(0)}, batches({0}), batches({1})});  // batch k g t n
     return build_.transpose(made, order({2, 0, 1, 3}));
   }
-  // Of weights and x of (batch, t, k, g, n), as (batch, s, k, n), split as `type`. Both may be split over queries, which
-  // are summed.
+  // Of weights and x of (batch, t, k, g, n), as (batch, s, k, n), split as `type`. Both may be split over queries,
+  // which are summed.
   ValueId gathered(ValueId weights, ValueId x, const Type& type) const {
     const ValueId made =
         build_.dot_general(build_.relaxed(weights), build_.relaxed(x),

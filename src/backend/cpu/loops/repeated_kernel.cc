@@ -74,12 +74,13 @@ class Rows {
     int node = -1;  // In its phase: the first of scalars, that over columns of arrays.
   };
 
-  bool is_scalar(ValueId id) const { return body_.type(id).shape.empty(); }
+  // Arrays of one element are computed as scalars are.
+  static bool is_scalar(const Type& type) { return num_elements(type.shape) == 1; }
 
   // All arrays are of one shape.
   bool add_shape(ValueId id) {
     const Shape& shape = body_.type(id).shape;
-    if (shape.empty() || !is_used(id)) return true;
+    if (is_scalar(body_.type(id)) || !is_used(id)) return true;
     if (!shape_) shape_ = shape;
     return *shape_ == shape;
   }
@@ -96,7 +97,7 @@ class Rows {
     for (std::size_t i = 0; i < condition_->inputs.size(); ++i) {
       const ValueId id = condition_->inputs[i];
       if (uses[slot(id)] == 0) continue;
-      if (!is_scalar(body_.inputs[i])) return false;
+      if (!is_scalar(body_.type(body_.inputs[i]))) return false;
       given[id] = known_of(body_, body_.inputs[i], known_);
     }
     if (!add_equations(*condition_, given)) return false;
@@ -125,7 +126,7 @@ class Rows {
     if (found != known.end()) return found->second;
     // An argument of the body.
     const Type& type = graph.type(id);
-    Known argument{.is_scalar = type.shape.empty()};
+    Known argument{.is_scalar = is_scalar(type)};
     PhaseBuilder& phase = argument.is_scalar ? first_ : columns_;
     const Access access = argument.is_scalar ? Access::kUniform : Access::kDense;
     argument.node =
@@ -149,7 +150,7 @@ class Rows {
     if (eqn.outputs.size() != 1) return false;
     const ValueId out = eqn.outputs[0];
     const Type& type = graph.type(out);
-    Known made{.is_scalar = type.shape.empty()};
+    Known made{.is_scalar = is_scalar(type)};
     if (!made.is_scalar) {
       if (!shape_) shape_ = type.shape;
       if (*shape_ != type.shape) return false;
@@ -189,7 +190,7 @@ class Rows {
 
   // A broadcast of a scalar: the same element everywhere.
   static bool is_repeated_scalar(const Graph& graph, const Eqn& eqn) {
-    return eqn.inputs.size() == 1 && graph.type(eqn.inputs[0]).shape.empty() && moves_elements(*eqn.op) &&
+    return eqn.inputs.size() == 1 && is_scalar(graph.type(eqn.inputs[0])) && moves_elements(*eqn.op) &&
            eqn.op->elementwise == nullptr;
   }
 
@@ -247,7 +248,7 @@ class Rows {
     const Dtype dtype = body_.type(id).dtype;
     const Known value = known_of(body_, id, known_);
     const std::size_t operand_number = k < carries_ ? k : body_.inputs.size() + k - carries_;
-    const bool is_scalar_result = is_scalar(id);
+    const bool is_scalar_result = is_scalar(body_.type(id));
     const int target = array(operand_number, dtype, is_scalar_result ? Access::kUniform : Access::kDense, true);
     has_columns_ = has_columns_ || !is_scalar_result;
     if (!is_scalar_result) {

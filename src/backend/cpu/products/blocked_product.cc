@@ -143,9 +143,9 @@ void pack_block(Arithmetic arithmetic, const ProductOperand& operand, const Bloc
   });
 }
 
-// How an operand lies if the kernel can read its elements as they are: nothing to convert, and one distance from a line
-// to the next, and from an inner index to the next.
-std::optional<PanelLayout> layout_as_it_lies(Arithmetic arithmetic, const ProductOperand& operand, std::int64_t lines) {
+// How an operand lies if the kernel can read its elements as they are, but for its panels: nothing to convert, and one
+// distance from a line to the next, and from an inner index to the next.
+std::optional<PanelLayout> layout_as_it_lies(Arithmetic arithmetic, const ProductOperand& operand) {
   if (operand.outer.size() > 1 || operand.inner.size() > 1 || arithmetic == Arithmetic::kBool) return std::nullopt;
   const bool converts = with_arithmetic_type(arithmetic, [&](auto element) {
     return with_element_type(operand.dtype, [](auto tag) {
@@ -157,7 +157,7 @@ std::optional<PanelLayout> layout_as_it_lies(Arithmetic arithmetic, const Produc
   });
   if (converts) return std::nullopt;
   const std::int64_t line = operand.outer.empty() ? 0 : operand.outer[0].stride;
-  return PanelLayout{.line = line, .inner = operand.inner.empty() ? 0 : operand.inner[0].stride, .panel = line * lines};
+  return PanelLayout{.line = line, .inner = operand.inner.empty() ? 0 : operand.inner[0].stride, .panel = 0};
 }
 
 struct Free {
@@ -189,7 +189,7 @@ void blocked_product(const BlockedProduct& product, const WhenComplete* when_com
   const std::int64_t width = panel_columns(arithmetic);
   const std::int64_t depth = inner_of_block();
   const std::int64_t most_inner = std::min(depth, inner.size());
-  const std::int64_t most_rows = kLhsBlockBytes / depth / size / kPanelRows * kPanelRows;
+  const std::int64_t most_rows = kLhsBlockBytes / depth / size;
   std::int64_t most_columns = kRhsBlockBytes / depth / size / width * width;
   if (when_complete != nullptr) most_columns = std::min(most_columns, kMostColumnsFollowed / width * width);
   const auto memory_for = [&](ThreadMemory use, std::int64_t lines, std::int64_t panel) {
@@ -203,11 +203,12 @@ void blocked_product(const BlockedProduct& product, const WhenComplete* when_com
     longest = std::max(longest, strip.rows.size());
   }
   std::optional<PanelLayout> lhs_lies;
-  if (columns.size() <= kFewPanels * width) lhs_lies = layout_as_it_lies(arithmetic, lhs, kPanelRows);
+  if (columns.size() <= kFewPanels * width) lhs_lies = layout_as_it_lies(arithmetic, lhs);
   if (lhs_lies && std::min(most_rows, longest) * lhs_lies->line * size > kNearBytes) lhs_lies.reset();
   std::optional<PanelLayout> rhs_lies;
-  if (all_rows <= kFewPanels * kPanelRows) rhs_lies = layout_as_it_lies(arithmetic, rhs, width);
-  if (rhs_lies && (rhs_lies->line != 1 || most_inner * rhs_lies->inner * size > kNearBytes)) rhs_lies.reset();
+  if (all_rows <= kFewPanels * kPanelRows) rhs_lies = layout_as_it_lies(arithmetic, rhs);
+  const bool is_near = rhs_lies && most_inner * rhs_lies->inner * size <= kNearBytes;
+  if (rhs_lies && (rhs_lies->line != 1 || (!is_near && all_rows > 3 * kPanelRows))) rhs_lies.reset();
 
   std::array<std::int64_t, kMostLines> lines;
   std::array<std::int64_t, kMostInner> lhs_inner;
@@ -232,7 +233,8 @@ void blocked_product(const BlockedProduct& product, const WhenComplete* when_com
                             Range block, std::span<const std::int64_t> offsets, std::int64_t panel, ThreadMemory use) {
     if (lies) {
       const std::int64_t at = range.begin * lies->line + block.begin * lies->inner;
-      return Lines{static_cast<const std::byte*>(operand.data) + at * size, *lies};
+      return Lines{static_cast<const std::byte*>(operand.data) + at * size,
+                   {.line = lies->line, .inner = lies->inner, .panel = lies->line * panel}};
     }
     void* const memory = memory_for(use, range.size(), panel);
     const PanelLayout layout = PanelLayout::packed(panel, block.size(), size);
@@ -256,10 +258,14 @@ void blocked_product(const BlockedProduct& product, const WhenComplete* when_com
         const ProductRows& strip = strips[index];
         ProductOperand operand = lhs;
         operand.data = strip.lhs;
-        for (std::int64_t i = strip.rows.begin; i < strip.rows.end; i += most_rows) {
-          const Range rows{i, std::min(i + most_rows, strip.rows.end)};
+        // Blocks have about one size, or the last might have hardly a row.
+        const std::int64_t blocks = std::max(divide_up(strip.rows.size(), most_rows), std::int64_t{1});
+        const std::int64_t height = panel_rows_of(divide_up(strip.rows.size(), blocks));
+        const std::int64_t of_block = divide_up(strip.rows.size(), blocks * height) * height;
+        for (std::int64_t i = strip.rows.begin; i < strip.rows.end; i += of_block) {
+          const Range rows{i, std::min(i + of_block, strip.rows.end)};
           const Lines left =
-              lines_of(operand, lhs_lies, rows, block, {lhs_inner.data(), count}, kPanelRows, ThreadMemory::kLhsBlock);
+              lines_of(operand, lhs_lies, rows, block, {lhs_inner.data(), count}, height, ThreadMemory::kLhsBlock);
           const std::int64_t at = (i - strip.rows.begin) * strip.out_stride + (across.begin - columns.begin);
           multiply_panels({.arithmetic = arithmetic,
                            .rows = rows.size(),
@@ -271,7 +277,8 @@ void blocked_product(const BlockedProduct& product, const WhenComplete* when_com
                            .rhs_layout = right.layout,
                            .out = static_cast<std::byte*>(strip.out) + at * size,
                            .out_stride = strip.out_stride,
-                           .accumulate = k != inner.begin});
+                           .accumulate = k != inner.begin,
+                           .panel_rows = height});
           if (when_complete != nullptr && block.end == inner.end) (*when_complete)(index, rows, across);
         }
       }

@@ -7,8 +7,10 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <complex>
+#include <utility>
 
 HWY_BEFORE_NAMESPACE();
 namespace shoal::cpu {
@@ -59,7 +61,7 @@ struct Panels {
 /// side by side.
 template <class T, std::size_t kRows, bool kPacked>
 struct Rows {
-  explicit Rows(const Panels<T>& panels) : inner(kPacked ? kPanelRows : panels.lhs_inner) {
+  explicit Rows(const Panels<T>& panels) : inner(panels.lhs_inner) {
     for (std::size_t i = 0; i < (kPacked ? 1 : kRows); ++i)
       rows[i] = panels.lhs + static_cast<std::int64_t>(i) * panels.lhs_line;
   }
@@ -85,7 +87,7 @@ struct VectorKernel {
   using D = hn::ScalableTag<T>;
   static std::int64_t panel_columns() { return 2 * static_cast<std::int64_t>(hn::Lanes(D())); }
 
-  template <std::size_t kRows, bool kPacked>
+  template <std::size_t kRows, bool kLhsPacked, bool kRhsPacked>
   static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
@@ -94,12 +96,13 @@ struct VectorKernel {
     hn::Vec<D> sums[kRows][2];
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = hn::Zero(d);
-    Rows<T, kRows, kPacked> lhs(panels);
+    Rows<T, kRows, kLhsPacked> lhs(panels);
     const T* HWY_RESTRICT rhs = panels.rhs;
     const std::int64_t columns = panels.columns;
     for (std::int64_t k = 0; k < panels.inner; ++k) {
       const auto y0 = hn::LoadU(d, rhs);
       const auto y1 = hn::LoadU(d, rhs + lanes);
+      if constexpr (!kRhsPacked) __builtin_prefetch(rhs + 4 * lanes, 0, 2);  // Of the panel after the next.
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < kRows; ++i) {
         const auto x = hn::Set(d, lhs[i]);
@@ -143,7 +146,7 @@ struct ComplexKernel {
   using D = hn::ScalableTag<R>;
   static std::int64_t panel_columns() { return static_cast<std::int64_t>(hn::Lanes(D())); }
 
-  template <std::size_t kRows, bool kPacked>
+  template <std::size_t kRows, bool kLhsPacked, bool kRhsPacked>
   static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
     const D d;
     const auto row = [&](std::size_t i) { return reinterpret_cast<R*>(out + static_cast<std::int64_t>(i) * stride); };
@@ -152,7 +155,7 @@ struct ComplexKernel {
     hn::Vec<D> imaginary[kRows];
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kRows; ++i) real[i] = imaginary[i] = hn::Zero(d);
-    Rows<T, kRows, kPacked> lhs(panels);
+    Rows<T, kRows, kLhsPacked> lhs(panels);
     const R* HWY_RESTRICT rhs = reinterpret_cast<const R*>(panels.rhs);
     const std::int64_t columns = panels.columns;
     for (std::int64_t k = 0; k < panels.inner; ++k) {
@@ -196,10 +199,10 @@ struct PlainKernel {
 
   static HWY_INLINE void add_product(std::uint64_t& sum, std::uint64_t x, std::uint64_t y) { sum += x * y; }
 
-  template <std::size_t kRows, bool kPacked>
+  template <std::size_t kRows, bool kLhsPacked, bool kRhsPacked>
   static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
     T sums[kRows][std::size_t{kColumns}] = {};
-    Rows<T, kRows, kPacked> lhs(panels);
+    Rows<T, kRows, kLhsPacked> lhs(panels);
     const T* HWY_RESTRICT rhs = panels.rhs;
     for (std::int64_t k = 0; k < panels.inner; ++k) {
       for (std::size_t i = 0; i < kRows; ++i) {
@@ -218,13 +221,17 @@ struct PlainKernel {
 template <class T, class Kernel>
 HWY_INLINE void multiply_with(const PanelProduct& p) {
   using Run = void (*)(const Panels<T>&, T*, std::int64_t, bool);
-  static constexpr Run kRuns[2][kPanelRows] = {
-      {Kernel::template run<1, false>, Kernel::template run<2, false>, Kernel::template run<3, false>,
-       Kernel::template run<4, false>, Kernel::template run<5, false>, Kernel::template run<6, false>},
-      {Kernel::template run<1, true>, Kernel::template run<2, true>, Kernel::template run<3, true>,
-       Kernel::template run<4, true>, Kernel::template run<5, true>, Kernel::template run<6, true>}};
+  static constexpr auto kOfRows = []<bool kLhsPacked, bool kRhsPacked>() {
+    return []<std::size_t... kLess>(std::index_sequence<kLess...>) {
+      return std::array<Run, sizeof...(kLess)>{Kernel::template run<kLess + 1, kLhsPacked, kRhsPacked>...};
+    }
+    (std::make_index_sequence<std::size_t{kPanelRows}>());
+  };
+  static constexpr std::array kRuns = {
+      kOfRows.template operator()<false, false>(), kOfRows.template operator()<false, true>(),
+      kOfRows.template operator()<true, false>(), kOfRows.template operator()<true, true>()};
   const std::int64_t width = Kernel::panel_columns();
-  const bool is_packed = p.lhs_layout.line == 1 && p.lhs_layout.inner == kPanelRows;
+  const std::size_t packed = (p.lhs_layout.line == 1 ? 2U : 0U) + (p.rhs_layout.inner == width ? 1U : 0U);
   Panels<T> panels{.lhs = nullptr,
                    .lhs_line = p.lhs_layout.line,
                    .lhs_inner = p.lhs_layout.inner,
@@ -235,10 +242,10 @@ HWY_INLINE void multiply_with(const PanelProduct& p) {
   for (std::int64_t j = 0; j < p.columns; j += width, panels.rhs += p.rhs_layout.panel) {
     panels.columns = std::min(width, p.columns - j);
     panels.lhs = static_cast<const T*>(p.lhs);
-    for (std::int64_t i = 0; i < p.rows; i += kPanelRows, panels.lhs += p.lhs_layout.panel) {
-      const std::int64_t rows = std::min(kPanelRows, p.rows - i);
-      kRuns[is_packed ? 1 : 0][rows - 1](panels, static_cast<T*>(p.out) + i * p.out_stride + j, p.out_stride,
-                                         p.accumulate);
+    for (std::int64_t i = 0; i < p.rows; i += p.panel_rows, panels.lhs += p.lhs_layout.panel) {
+      const std::int64_t rows = std::min(p.panel_rows, p.rows - i);
+      kRuns[packed][static_cast<std::size_t>(rows - 1)](panels, static_cast<T*>(p.out) + i * p.out_stride + j,
+                                                        p.out_stride, p.accumulate);
     }
   }
 }

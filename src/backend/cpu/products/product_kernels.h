@@ -41,8 +41,14 @@ auto with_arithmetic_type(Arithmetic arithmetic, F&& f) {
   return f(std::uint32_t{});
 }
 
-/// A panel of the left operand is this many rows; packed, it is stored column by column.
+/// A panel of the left operand is at most this many rows; packed, it is stored column by column.
 inline constexpr std::int64_t kPanelRows = 6;
+/// The rows of panels of a block of `rows` rows: of few rows each panel gets as many. Eight rows are 4 and 4, since one
+/// of 2 would take nearly as long as one of 6.
+inline std::int64_t panel_rows_of(std::int64_t rows) {
+  const std::int64_t panels = (rows + kPanelRows - 1) / kPanelRows;
+  return panels == 0 ? kPanelRows : (rows + panels - 1) / panels;
+}
 /// A panel of the right operand is this many columns on this machine; packed, it is stored row by row.
 std::int64_t panel_columns(Arithmetic arithmetic);
 /// The most inner indices of a block of any machine, and of this one. A panel of the right operand then takes up to two
@@ -65,7 +71,7 @@ struct PanelLayout {
   }
 };
 
-/// A block of the left operand, in panels of kPanelRows rows, times a block of the right operand, in panels of
+/// A block of the left operand, in panels of panel_rows rows, times a block of the right operand, in panels of
 /// panel_columns. All columns of the last panel on the right can be read, those of whole panels that are not packed.
 struct PanelProduct {
   Arithmetic arithmetic;
@@ -79,6 +85,7 @@ struct PanelProduct {
   void* out;                ///< Elements of the arithmetic, row by row.
   std::int64_t out_stride;  ///< Elements from a row to the next.
   bool accumulate;          ///< Whether the product is added to what `out` holds.
+  std::int64_t panel_rows = kPanelRows;
 };
 
 /// Each element is summed in the order of the inner dimension, whatever the sizes of the block.

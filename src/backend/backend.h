@@ -21,6 +21,7 @@ struct Work {
   std::int64_t tiles = 1;         ///< Pieces that may run at the same time, in any order.
   std::size_t scratch_bytes = 0;  ///< Memory for all of them together, aligned to 64 and not initialised.
   bool merges = false;            ///< Tiles, of several shards too, take less time if one thread computes them at once.
+  bool finishes_long = false;     ///< finish() takes time enough for several shards to be finished at once.
 };
 
 /// The tiles begin … end - 1 of a shard.

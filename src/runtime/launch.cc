@@ -315,15 +315,28 @@ void Launch::run_kernel(const Step& step, const KernelStep& work) {
         if (work.merges) work.kernel->run_shards(tiles);
       });
     }
-    for (std::int64_t shard = first; shard < first + shards; ++shard) {
+    const auto finish = [&](std::int64_t shard, TensorView* views) {
       const KernelStep::Variant& variant = work.variant(shard);
-      TensorView* views = views_.data() + variant.first_view;
       look(views, shard);
       const std::span<const TensorView> all(views, operands);
       if (is_small && !is_there) {
         work.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), 0, variant.work.tiles);
       }
       work.kernel->finish(all.first(inputs), all.subspan(inputs), scratch_of(shard));
+    };
+    // Of a few shards each may be finished by all threads.
+    if (work.finishes_long && shards >= ThreadPool::shared().thread_count() && step.bytes > kInlineKernelBytes) {
+      for_each_range(shards, kRangesPerThread, [&](std::int64_t begin, std::int64_t end) {
+        boost::container::small_vector<TensorView, 6> views(operands);
+        for (std::int64_t shard = first + begin; shard < first + end; ++shard) {
+          std::copy_n(views_.data() + work.variant(shard).first_view, operands, views.data());
+          finish(shard, views.data());
+        }
+      });
+      continue;
+    }
+    for (std::int64_t shard = first; shard < first + shards; ++shard) {
+      finish(shard, views_.data() + work.variant(shard).first_view);
     }
   }
 }

@@ -218,6 +218,7 @@ class Scheduler {
     kernel.variants.push_back({.work = work, .first_view = schedule_.views.size()});
     kernel.tiles = std::max(kernel.tiles, work.tiles);
     kernel.merges |= work.merges;
+    kernel.finishes_long |= work.finishes_long;
     const std::size_t scratch = (work.scratch_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
     kernel.scratch_stride = std::max(kernel.scratch_stride, scratch);
     std::size_t bytes = 0;

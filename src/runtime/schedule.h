@@ -42,6 +42,7 @@ struct KernelStep {
   std::int64_t tiles = 1;                ///< The most tiles of a shard.
   std::int32_t copied = -1;              ///< The input that tiles only copy to the output, or -1.
   bool merges = false;                   ///< Whether tiles cost less if one thread computes many at once.
+  bool finishes_long = false;            ///< Whether shards are finished on all threads.
   std::int64_t wave = 1;                 ///< How many shards run at a time.
   std::size_t scratch = 0;               ///< The offset of the scratch memory in the arena of the device.
   std::size_t scratch_stride = 0;        ///< The bytes of it that each shard of a wave gets.

@@ -248,10 +248,19 @@ class ScatterKernel final : public UpdateKernel {
         for (std::int64_t k = 0; k < n; ++k)
           __builtin_prefetch(to + places.offsets[static_cast<std::size_t>(k)] * kBytes, 1);
       }
+      if (places.all_inside) {
+        for (std::int64_t k = 0; k < n; ++k) {
+          std::memcpy(to + places.offsets[static_cast<std::size_t>(k)] * kBytes, from + (first + k) * kBytes, kBytes);
+        }
+        return;
+      }
+      // Which items are inside can hardly be foretold where devices share an array: those that are not are written,
+      // too.
+      std::byte outside[std::size_t{kBytes}];
       for (std::int64_t k = 0; k < n; ++k) {
         const auto at = static_cast<std::size_t>(k);
-        if (!places.all_inside && !places.inside[at]) continue;
-        std::memcpy(to + places.offsets[at] * kBytes, from + (first + k) * kBytes, kBytes);
+        std::byte* const place = to + places.offsets[at] * kBytes;
+        std::memcpy(places.inside[at] ? place : outside, from + (first + k) * kBytes, kBytes);
       }
     });
   }
@@ -498,7 +507,7 @@ class ScatterReduceKernel final : public Kernel {
   explicit ScatterReduceKernel(Attrs attrs)
       : attrs_(std::move(attrs)), kind_(parse_reduce_kind(attrs_.get<std::string>("kind"))) {}
 
-  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0])}; }
+  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0]), .finishes_long = true}; }
 
   // What no item addresses.
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {

@@ -25,7 +25,7 @@ inline std::int64_t update_tiles(const TensorView& out) {
 /// The tiles copy the array; finish() replaces a part of it.
 class UpdateKernel : public Kernel {
  public:
-  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0])}; }
+  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0]), .finishes_long = true}; }
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
     if (inputs[0].data == outputs[0].data) return;
     const std::int64_t begin = tile * kUpdateTileBytes;

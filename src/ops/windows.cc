@@ -483,6 +483,33 @@ std::vector<Type> infer_bitcast(const InferContext& context) {
   return {std::move(result)};
 }
 
+// Where the window begins along a dimension of the operand, if that is a constant.
+std::optional<std::int64_t> constant_start(const Eqn* maker, std::int64_t last) {
+  if (maker == nullptr || maker->op->name != "full") return std::nullopt;
+  const Scalar& value = maker->attrs.get<Scalar>("value");
+  const bool is_beyond = value.dtype == uint64 && value.as<std::uint64_t>() > static_cast<std::uint64_t>(last);
+  return is_beyond ? last : std::clamp<std::int64_t>(value.converted_to(int64).as<std::int64_t>(), 0, last);
+}
+
+// A window that begins where the program says is a slice, which shards exchange by what they need of each other.
+std::optional<ValueId> simplify_dynamic_slice(Eqn& eqn, const Makers& makers) {
+  const Type& in = makers.type(eqn.inputs[0]);
+  if (in.explicit_axes || eqn.attrs.contains("extents") || eqn.attrs.contains("dtype")) return std::nullopt;
+  const Dims sizes = eqn.attrs.get<Dims>("sizes");
+  Dims starts;
+  Dims limits;
+  for (std::size_t d = 0; d < in.rank(); ++d) {
+    const auto start = constant_start(makers.of(eqn.inputs[d + 1]), in.shape[d] - sizes[d]);
+    if (!start) return std::nullopt;
+    starts.push_back(*start);
+    limits.push_back(*start + sizes[d]);
+  }
+  eqn.op = &op_named("slice");
+  eqn.attrs = {{"starts", std::move(starts)}, {"limits", std::move(limits)}, {"strides", Dims(in.rank(), 1)}};
+  eqn.inputs.resize(1);
+  return eqn.inputs[0];  // Of everything, if shapes are equal.
+}
+
 std::optional<ValueId> simplify_bitcast(Eqn& eqn, const Makers& makers) {
   const bool is_same = makers.type(eqn.inputs[0]).dtype == eqn.attrs.get<Dtype>("dtype");
   return is_same ? std::optional(eqn.inputs[0]) : std::nullopt;
@@ -769,6 +796,7 @@ const std::array kWindowOps = {
           .rule = dynamic_slice_rule,
           .localize = localize_dynamic_slice,
           .reference = dynamic_slice,
+          .simplify = simplify_dynamic_slice,
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
           .transpose = transpose_dynamic_slice,

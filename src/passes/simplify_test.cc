@@ -118,6 +118,22 @@ TEST(Simplify, SlicesOfEverythingGo) {
       body("  %1: f32[2,3,4] = sin(%0)\n", "%1"));
 }
 
+TEST(Simplify, WindowsThatBeginAtConstantsAreSlices) {
+  const auto sliced = [](std::string_view first, std::string_view eqn) {
+    return simplified("graph \"main\"(%0: f32[8,3], %1: " + std::string(first) + "[]) {\n" +
+                      "  %2: i32[] = full() {shape = (), value = i32(7)}\n" +
+                      "  %3: i32[] = full() {shape = (), value = i32(-4)}\n" + std::string(eqn) + "  return %4\n}");
+  };
+  EXPECT_THAT(sliced("i32", "  %4: f32[4,2] = dynamic_slice(%0, %2, %3) {sizes = (4, 2)}\n"),
+              testing::HasSubstr("f32[4,2] = slice(%0) {limits = (8, 2), starts = (4, 0), strides = (1, 1)}"))
+      << "as near as it fits";
+  EXPECT_THAT(sliced("i32", "  %4: f32[8,3] = dynamic_slice(%0, %2, %2) {sizes = (8, 3)}\n"),
+              testing::HasSubstr("return %0"));
+  EXPECT_THAT(sliced("i32", "  %4: f32[4,2] = dynamic_slice(%0, %2, %1) {sizes = (4, 2)}\n"),
+              testing::HasSubstr("dynamic_slice(%0"))
+      << "one start is not known";
+}
+
 TEST(Simplify, SlicesOfWhatWasPutTogetherAreThoseOfAPart) {
   const auto sliced = [](std::string_view slice) {
     return simplified(R"(graph "main"(%0: f32[2,3], %1: f32[4,3]) {

@@ -208,15 +208,36 @@ Division division(const Move& move, std::size_t element_size) {
   return {.rows = per_tile, .tiles = std::max<std::int64_t>(1, (rows + per_tile - 1) / per_tile)};
 }
 
+/// Whether the rows of several moves lie between each other in the result, in pieces shorter than `most` bytes.
+bool are_interleaved(const Moves& moves, std::int64_t most) {
+  if (moves.layered || moves.list.size() < 2) return false;
+  const StridedCopy& first = moves.list.front().copy;
+  return first.to_strides[0] < most && std::ranges::all_of(moves.list, [&](const Move& move) {
+           return move.copy.rows() == first.rows() && move.copy.to_strides[0] == first.to_strides[0] &&
+                  move.copy.to_offset - first.to_offset < first.to_strides[0];
+         });
+}
+
 class MoveKernel final : public Kernel {
  private:
+  // Interleaved moves are made together, so many bytes of the result at a time: they stay in the first cache meanwhile.
+  static constexpr std::int64_t kTogetherBytes = 1 << 13;
+
   struct Plan {
     Moves moves;
-    std::vector<Division> divisions;  // Of each move.
+    bool interleaved;
+    std::vector<Division> divisions;  // Of each move, or of all of them.
   };
 
   Plan plan(Views inputs, const TensorView& out) const {
-    Plan made{.moves = moves_(attrs_, inputs, out), .divisions = {}};
+    Plan made{.moves = moves_(attrs_, inputs, out), .interleaved = false, .divisions = {}};
+    made.interleaved = are_interleaved(made.moves, kTogetherBytes);
+    if (made.interleaved) {
+      const StridedCopy& first = made.moves.list.front().copy;
+      const std::int64_t per_tile = kTileBytes / first.to_strides[0];
+      made.divisions.push_back({.rows = per_tile, .tiles = (first.rows() + per_tile - 1) / per_tile});
+      return made;
+    }
     for (const Move& move : made.moves.list) made.divisions.push_back(division(move, size_of(out.dtype)));
     return made;
   }
@@ -255,6 +276,7 @@ class MoveKernel final : public Kernel {
 
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
     with_plan(inputs, outputs[0], [&](const Plan& plan) {
+      if (plan.interleaved) return copy_together(plan, inputs, outputs[0], tile);
       for (std::size_t i = 0; i < plan.divisions.size(); ++i) {
         const Division& parts = plan.divisions[i];
         if (tile < parts.tiles) {
@@ -275,6 +297,16 @@ class MoveKernel final : public Kernel {
   }
 
  private:
+  static void copy_together(const Plan& plan, Views inputs, const TensorView& out, std::int64_t tile) {
+    const Division& parts = plan.divisions.front();
+    const StridedCopy& first = plan.moves.list.front().copy;
+    const std::int64_t at_once = kTogetherBytes / first.to_strides[0];
+    const std::int64_t end = std::min((tile + 1) * parts.rows, first.rows());
+    for (std::int64_t row = tile * parts.rows; row < end; row += at_once) {
+      for (const Move& move : plan.moves.list) copy(move, inputs, out, row, std::min(row + at_once, end));
+    }
+  }
+
   static void copy(const Move& move, Views inputs, const TensorView& out, std::int64_t first, std::int64_t last) {
     copy_rows(move.copy, size_of(out.dtype), static_cast<const std::byte*>(inputs[move.operand].data),
               static_cast<std::byte*>(out.data), first, std::min(last, move.copy.rows()));

@@ -30,6 +30,9 @@ TEST_P(MoveKernels, Broadcast) {
   check("broadcast_in_dim", {{"shape", kLarge}, {"dims", Dims{}}}, {{}});
   check("broadcast_in_dim", {{"shape", kLarge}, {"dims", Dims{0, 2}}}, {{301, 101}});
   check("broadcast_in_dim", {{"shape", kLarge}, {"dims", Dims{1, 2}}}, {{7, 1}});
+  for (std::int64_t times = 2; times < 10; ++times) {  // Each element several times.
+    check("broadcast_in_dim", {{"shape", Shape{70001, times}}, {"dims", Dims{0}}}, {{70001}});
+  }
   check("broadcast_in_dim", {{"shape", Shape{3, 0}}, {"dims", Dims{0}}}, {{3}});
 }
 
@@ -61,6 +64,7 @@ TEST_P(MoveKernels, SliceAndReverse) {
     check("reverse", {{"dims", dims}}, {kLarge});
     check("reverse", {{"dims", dims}}, {{2, 0, 3}});
   }
+  for (const std::int64_t length : {1, 7, 31, 33, 200003}) check("reverse", {{"dims", Dims{0}}}, {{length}});
 }
 
 TEST_P(MoveKernels, Roll) {
@@ -79,6 +83,11 @@ TEST_P(MoveKernels, Concatenate) {
     none[static_cast<std::size_t>(dim)] = 0;
     check("concatenate", {{"dim", dim}}, {kLarge, other, none, other});
   }
+  // Elements between each other, and rows.
+  check("concatenate", {{"dim", std::int64_t{1}}}, {{70001, 1}, {70001, 1}});
+  check("concatenate", {{"dim", std::int64_t{1}}}, {{70001, 1}, {70001, 3}, {70001, 0}});
+  check("concatenate", {{"dim", std::int64_t{1}}}, {{50, 4, 101}, {50, 2, 101}, {50, 1, 101}});
+  check("concatenate", {{"dim", std::int64_t{1}}}, {{1, 3}, {1, 4}});
 }
 
 TEST_P(MoveKernels, Pad) {

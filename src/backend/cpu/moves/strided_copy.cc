@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backend/cpu/moves/reversal.h"
 #include "backend/cpu/moves/transposition.h"
 #include "base/check.h"
 #include "comm/transport/element_copy.h"
@@ -14,6 +15,14 @@ namespace {
 
 // Columns and rows of a block of a transposition: its cache lines stay while it is copied.
 constexpr std::int64_t kBlock = 32;
+// Rows of up to so many elements are copied column by column, so many rows at a time.
+constexpr std::int64_t kShortRow = 8;
+constexpr std::int64_t kShortRows = 256;
+
+// The integer of so many bytes, as what is moved.
+template <std::size_t kSize>
+using Moved =
+    std::conditional_t<kSize == 2, std::uint16_t, std::conditional_t<kSize == 4, std::uint32_t, std::uint64_t>>;
 
 template <std::size_t kSize>
 void copy_line(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride, std::int64_t n) {
@@ -25,6 +34,12 @@ void copy_line(const std::byte* from, std::int64_t from_stride, std::byte* to, s
     std::memcpy(&value, from, kSize);
     for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kStep, &value, kSize);
   } else {
+    if constexpr (kSize >= 2 && kSize <= 8) {
+      if (to_stride == kStep && from_stride == -kStep) {
+        using Bits = Moved<kSize>;
+        return copy_reversed(reinterpret_cast<const Bits*>(from - (n - 1) * kStep), reinterpret_cast<Bits*>(to), n);
+      }
+    }
     copy_elements<kSize>(from, from_stride, to, to_stride, n);
   }
 }
@@ -35,9 +50,9 @@ void transpose_elements(const std::byte* from, std::int64_t from_stride, std::by
                         std::int64_t rows, std::int64_t columns) {
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
   if constexpr (kSize == 4 || kSize == 8) {
-    using Moved = std::conditional_t<kSize == 4, std::uint32_t, std::uint64_t>;  // What has as many bytes.
+    using Bits = Moved<kSize>;
     if (from_stride % kStep == 0 && to_stride % kStep == 0) {
-      return transpose_block(reinterpret_cast<const Moved*>(from), from_stride / kStep, reinterpret_cast<Moved*>(to),
+      return transpose_block(reinterpret_cast<const Bits*>(from), from_stride / kStep, reinterpret_cast<Bits*>(to),
                              to_stride / kStep, columns, rows);
     }
   }
@@ -81,8 +96,22 @@ class Copier {
       }
       return;
     }
+    if (d + 1 == last && copy_.extents[last] <= kShortRow) return walk_columns(from, to, n);
     for (std::int64_t i = 0; i < n; ++i) {
       walk(d + 1, 0, copy_.extents[d + 1], from + i * copy_.from_strides[d], to + i * copy_.to_strides[d]);
+    }
+  }
+
+  // The last two dimensions, of which the last is short.
+  void walk_columns(const std::byte* from, std::byte* to, std::int64_t rows) const {
+    const std::size_t last = copy_.extents.size() - 1;
+    const std::int64_t from_row = copy_.from_strides[last - 1];
+    const std::int64_t to_row = copy_.to_strides[last - 1];
+    for (std::int64_t i = 0; i < rows; i += kShortRows) {
+      for (std::int64_t j = 0; j < copy_.extents[last]; ++j) {
+        copy_elements<kSize>(from + i * from_row + j * copy_.from_strides[last], from_row,
+                             to + i * to_row + j * copy_.to_strides[last], to_row, std::min(kShortRows, rows - i));
+      }
     }
   }
 

@@ -291,8 +291,8 @@ struct ItemReduction {
   void finish(Out& element, Sum sum) const { combine(element, from_accumulator<Out>(sum)); }
 };
 
-// The greatest or least of floats, none of which is NaN: the integers that are in their order are compared, -0 before
-// +0, which takes a fraction of the time.
+// The greatest or least of floats: the integers that are in their order are compared, -0 before +0 and NaN beyond all
+// others, which takes a fraction of the time.
 template <ReduceKind kKind, class T, class Out>
 struct OrderedReduction {
   using Element = T;
@@ -305,26 +305,26 @@ struct OrderedReduction {
   static Sum begin() { return key(neutral_element<Wide>(kKind)); }
   static Sum take_in(Sum sum, T item) { return join(sum, key(static_cast<Wide>(item))); }
   static Sum join(Sum a, Sum b) { return kKind == ReduceKind::kMax ? std::max(a, b) : std::min(a, b); }
+  void combine(Out& element, T item) const { finish(element, key(static_cast<Wide>(item))); }
   void finish(Out& element, Sum sum) const {
-    const auto own = static_cast<Wide>(element);
-    const Wide reduced = value(replaces ? sum : join(key(own), sum));
-    element = !replaces && own != own ? element : static_cast<Out>(reduced);
+    element = static_cast<Out>(value(replaces ? sum : join(key(static_cast<Wide>(element)), sum)));
   }
 
  private:
+  static constexpr Sum kMagnitude = std::numeric_limits<Sum>::max();
+  static constexpr Sum kSign = std::numeric_limits<Sum>::min();
+
   // Of negative numbers greater bits are less.
-  static Sum turned(Sum bits) { return bits ^ ((bits >> (8 * sizeof(Sum) - 1)) & std::numeric_limits<Sum>::max()); }
-  static Sum key(Wide x) { return turned(std::bit_cast<Sum>(x)); }
+  static Sum turned(Sum bits) { return bits ^ ((bits >> (8 * sizeof(Sum) - 1)) & kMagnitude); }
+  static Sum key(Wide x) {
+    const auto bits = std::bit_cast<Sum>(x);
+    const Sum magnitude = bits & kMagnitude;
+    const bool is_nan = magnitude > std::bit_cast<Sum>(std::numeric_limits<Wide>::infinity());
+    const Sum beyond = kKind == ReduceKind::kMax ? magnitude : magnitude | kSign;
+    return turned(is_nan ? beyond : bits);
+  }
   static Wide value(Sum key) { return std::bit_cast<Wide>(turned(key)); }
 };
-
-template <class T>
-bool has_nan(const T* values, std::int64_t count) {
-  // Without an early end, so that several are looked at together.
-  bool found = false;
-  for (std::int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
-  return found;
-}
 
 // ---- Many items of one element, bucket by bucket.
 
@@ -371,52 +371,85 @@ void reduce_few(const Reduction& reduction, const T* values, const std::uint32_t
   for (std::uint32_t i = 0; i < few.last - before; ++i) reduction.finish(out[met[i]], sums[i]);
 }
 
-// Whether sums for all places stay in the caches of a core, which adds to them as fast as several could put the items
-// into buckets; threads that are many take buckets.
-template <class Sum>
-bool are_near(const Items& items) {
+// Whether what there is of so many bytes for each place stays in the caches of a core, which adds to them as fast as
+// several could put the items into buckets; threads that are many take buckets.
+bool are_near(const Items& items, std::size_t bytes) {
   constexpr std::int64_t kBytes = 1 << 20;
   constexpr int kFewThreads = 4;
   return ThreadPool::shared().thread_count() <= kFewThreads && items.targets() <= items.count() * kFew &&
-         items.targets() * static_cast<std::int64_t>(sizeof(Sum)) <= kBytes;
+         items.targets() * static_cast<std::int64_t>(bytes) <= kBytes;
+}
+
+// Calls f(i, place) for items begin ... end - 1 that are in the shard.
+template <class F>
+void for_each_element(const Items& items, std::int64_t begin, std::int64_t end, F&& f) {
+  items.for_each_places(begin, end, [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+    if (places.all_inside) {
+      for (std::int64_t k = 0; k < n; ++k) f(first + k, places.offsets[static_cast<std::size_t>(k)]);
+      return;
+    }
+    for (std::int64_t k = 0; k < n; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      if (places.inside[at]) f(first + k, places.offsets[at]);
+    }
+  });
+}
+
+constexpr std::int64_t kFewPlaces = 1 << 12;
+
+// In pieces, each with sums of its own, which are put together in their order: there are as many as these numbers say,
+// whatever the threads.
+template <class Reduction, class T, class Out>
+void reduce_pieces(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
+  using Sum = typename Reduction::Sum;
+  constexpr std::int64_t kLeastItems = 1 << 13;
+  constexpr std::int64_t kMostPieces = 16;
+  const std::int64_t targets = items.targets();
+  const std::int64_t count = items.count();
+  const std::int64_t pieces = std::clamp<std::int64_t>(count / std::max(kLeastItems, 4 * targets), 1, kMostPieces);
+  Workspace<Sum> sums(pieces * targets);
+  in_ranges(0, pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    Sum* const own = sums.data() + piece * targets;
+    std::fill_n(own, targets, Reduction::begin());
+    for_each_element(
+        items, count * piece / pieces, count * (piece + 1) / pieces,
+        [&](std::int64_t i, std::int64_t place) { own[place] = Reduction::take_in(own[place], updates[i]); });
+  });
+  for (std::int64_t place = 0; place < targets; ++place) {
+    Sum sum = sums.data()[place];
+    for (std::int64_t piece = 1; piece < pieces; ++piece) {
+      sum = Reduction::join(sum, sums.data()[piece * targets + place]);
+    }
+    reduction.finish(out[place], sum);
+  }
 }
 
 template <class Reduction, class T, class Out>
 void reduce_near(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
   using Sum = typename Reduction::Sum;
   constexpr std::int64_t kElements = 1 << 14;  // Of the array that are worth a thread.
-  constexpr std::int64_t kFewPlaces = 1 << 12;
-  const std::int64_t targets = items.targets();
-  // Threads have sums of their own where these may be put together.
-  const std::int64_t pieces = Reduction::kInAnyOrder && targets <= kFewPlaces ? ThreadPool::shared().thread_count() : 1;
-  Workspace<Sum> sums(pieces * targets);
-  in_ranges(0, pieces, 1, [&](std::int64_t piece, std::int64_t) {
-    Sum* const own = sums.data() + piece * targets;
-    std::fill_n(own, targets, Reduction::begin());
-    items.for_each_places(items.count() * piece / pieces, items.count() * (piece + 1) / pieces,
-                          [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
-                            for (std::int64_t k = 0; k < n; ++k) {
-                              const auto at = static_cast<std::size_t>(k);
-                              if (!places.all_inside && !places.inside[at]) continue;
-                              Sum& sum = own[places.targets[at]];
-                              sum = Reduction::take_in(sum, updates[first + k]);
-                            }
-                          });
+  Workspace<Sum> sums(items.targets());
+  std::fill_n(sums.data(), items.targets(), Reduction::begin());
+  for_each_element(items, 0, items.count(), [&, own = sums.data()](std::int64_t i, std::int64_t place) {
+    own[place] = Reduction::take_in(own[place], updates[i]);
   });
-  in_ranges(0, targets, kElements, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t place = begin; place < end; ++place) {
-      Sum sum = sums.data()[place];
-      for (std::int64_t piece = 1; piece < pieces; ++piece) {
-        sum = Reduction::join(sum, sums.data()[piece * targets + place]);
-      }
-      reduction.finish(out[place], sum);
-    }
+  in_ranges(0, items.targets(), kElements, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t place = begin; place < end; ++place) reduction.finish(out[place], sums.data()[place]);
   });
 }
 
 template <class Reduction, class T, class Out>
 void reduce_elements(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
-  if (are_near<typename Reduction::Sum>(items)) return reduce_near(items, reduction, updates, out);
+  if (items.targets() <= kFewPlaces) return reduce_pieces(items, reduction, updates, out);
+  if constexpr (Reduction::kInAnyOrder) {
+    // In place: what nobody has reduced yet is neutral, if it is to be replaced.
+    if (are_near(items, sizeof(Out))) {
+      const Reduction combining{false};
+      return for_each_element(items, 0, items.count(),
+                              [&](std::int64_t i, std::int64_t place) { combining.combine(out[place], updates[i]); });
+    }
+  }
+  if (are_near(items, sizeof(typename Reduction::Sum))) return reduce_near(items, reduction, updates, out);
   const Buckets<sizeof(T)> buckets(items, reinterpret_cast<const std::byte*>(updates));
   constexpr std::int64_t kTasks = 16;
   in_ranges(0, buckets.blocks(), (buckets.blocks() + kTasks - 1) / kTasks, [&](std::int64_t first, std::int64_t last) {
@@ -481,13 +514,10 @@ void reduce_items(const Attrs& attrs, const TensorView& updates, const TensorVie
   // One times a complex number need not be that number, so that one item alone must be told from several.
   constexpr bool kIsNeutral = kKind != ReduceKind::kProd || !kIsComplexElement<T>;
   if (kIsNeutral && items.size() == 1 && items.count() >= kManyItems) {
-    if constexpr ((kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) &&
-                  std::is_floating_point_v<CombineType<T>>) {
-      if (!has_nan(updates.as<T>(), items.count())) {
-        return reduce_elements(items, OrderedReduction<kKind, T, Out>{replaces}, updates.as<T>(), out.as<Out>());
-      }
-    }
-    return reduce_elements(items, reduction, updates.as<T>(), out.as<Out>());
+    constexpr bool kIsOrdered =
+        (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) && std::is_floating_point_v<CombineType<T>>;
+    using Reduction = std::conditional_t<kIsOrdered, OrderedReduction<kKind, T, Out>, ItemReduction<kKind, T, Out>>;
+    return reduce_elements(items, Reduction{replaces}, updates.as<T>(), out.as<Out>());
   }
   const PlaceLists places(items);
   constexpr std::int64_t kElements = 1 << 15;  // Of the items that are worth a thread.

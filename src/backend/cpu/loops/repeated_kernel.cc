@@ -191,7 +191,7 @@ class Rows {
   // A broadcast of a scalar: the same element everywhere.
   static bool is_repeated_scalar(const Graph& graph, const Eqn& eqn) {
     return eqn.inputs.size() == 1 && is_scalar(graph.type(eqn.inputs[0])) && moves_elements(*eqn.op) &&
-           eqn.op->elementwise == nullptr;
+           eqn.op->elementwise == nullptr && graph.type(eqn.inputs[0]).dtype == graph.type(eqn.outputs[0]).dtype;
   }
 
   // The node of a value in the first phase, or in the one over columns.

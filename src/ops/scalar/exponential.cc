@@ -360,18 +360,18 @@ Expr cosh(Expr x) {
 
 Expr arcsinh(Expr x) {
   if (is_complex(x.dtype())) return complex_arcsinh(x);
-  return at_least_f32(
+  return by_format(
+      arcsinh_f32,
       [](Expr v) {
         // log(1 + |x| + x^2 / (1 + sqrt(1 + x^2))), and log(2 |x|) where 1 does not matter.
-        const Expr is_large = abs(v) > pick(v, 0x1p14, 0x1p28);
+        const Expr is_large = abs(v) > 0x1p28;
         const Expr magnitude = select(is_large, v.like(1), abs(v));
         const Sum square = two_product(magnitude, magnitude);
         const Sum one = {v.like(1), v.like(0)};
         const Sum rest = quotient(square, sum_of(one, root_of(sum_of(one, square))));
         const Expr near = log1p_of(sum_of({magnitude, v.like(0)}, rest));
         const Expr far = select(abs(v) < kInfinity, log_of_double(abs(v)), abs(v));
-        const Expr is_tiny = abs(v) < pick(v, 0x1p-13, 0x1p-28);
-        return select(is_tiny, v, copysign(select(is_large, far, near), v));
+        return select(abs(v) < 0x1p-28, v, copysign(select(is_large, far, near), v));
       },
       x);
 }

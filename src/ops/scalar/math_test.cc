@@ -214,7 +214,7 @@ const std::vector<Case> kCases = {
     {"cbrt", cbrt, std::cbrt, -10, 10, 0.51, 0.51},
     {"sinh", sinh, std::sinh, -4, 4, 2.1, 2.1},
     {"cosh", cosh, std::cosh, -4, 4, 1.6, 1.6},
-    {"arcsinh", arcsinh, std::asinh, -10, 10, 0.8, 0.8},
+    {"arcsinh", arcsinh, std::asinh, -10, 10, 2.5, 0.8},
     {"arccosh", arccosh, std::acosh, 1, 20, 2.2, 2},
     {"arctanh", arctanh, std::atanh, -1, 1, 0.8, 0.8},
     {"arcsin", arcsin, std::asin, -1, 1, 2.5, 0.8},
@@ -650,10 +650,11 @@ TEST(Functions, OfF32TakeFewOperations) {
     int operations;
     int divisions;
   };
-  const Limit limits[] = {{"exp", exp, 18, 0},   {"exp2", exp2, 19, 0},         {"expm1", expm1, 21, 0},
-                          {"log", log, 27, 0},   {"log1p", log1p, 26, 0},       {"rsqrt", rsqrt, 2, 1},
-                          {"tanh", tanh, 21, 1}, {"logistic", logistic, 18, 1}, {"erf", erf, 27, 0},
-                          {"sin", sin, 52, 0},   {"cos", cos, 55, 0},           {"tan", tan, 46, 1}};
+  const Limit limits[] = {{"exp", exp, 18, 0},        {"exp2", exp2, 19, 0},         {"expm1", expm1, 21, 0},
+                          {"log", log, 27, 0},        {"log1p", log1p, 26, 0},       {"rsqrt", rsqrt, 2, 1},
+                          {"tanh", tanh, 21, 1},      {"logistic", logistic, 18, 1}, {"erf", erf, 27, 0},
+                          {"sin", sin, 52, 0},        {"cos", cos, 55, 0},           {"tan", tan, 46, 1},
+                          {"arcsinh", arcsinh, 40, 1}};
   for (const Limit& limit : limits) {
     const Body body = make_body({float32}, [&](auto in) { return limit.function(in[0]); });
     int operations = 0;

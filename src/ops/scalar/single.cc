@@ -200,6 +200,17 @@ Expr log1p_f32(Expr x) {
   return select(x < kInfinity, select(x > -1, value, at_most_zero), x);
 }
 
+Expr arcsinh_f32(Expr x) {
+  // log(1 + |x| + x^2 / (1 + sqrt(1 + x^2))), and log(1 + |x|) + log(2) where 1 does not matter.
+  const Expr magnitude = abs(x);
+  const Expr is_large = magnitude > 0x1p30;
+  const Expr within = select(is_large, x.like(1), magnitude);
+  const Expr root = sqrt(fma(within, within, 1));
+  const Expr near = within + within * within / (1 + root);
+  const Expr value = log1p_f32(select(is_large, magnitude, near));
+  return with_sign_of(x, select(is_large, value + kLn2F32.high, value));
+}
+
 Expr erf_f32(Expr x) {
   const Expr magnitude = abs(x);
   const Expr near_zero = fma(magnitude, polynomial(magnitude * magnitude, kErfF32), magnitude);

@@ -11,6 +11,7 @@ Expr exp2_f32(Expr x);
 Expr expm1_f32(Expr x);
 Expr log_f32(Expr x);
 Expr log1p_f32(Expr x);
+Expr arcsinh_f32(Expr x);
 Expr tanh_f32(Expr x);
 Expr logistic_f32(Expr x);
 Expr erf_f32(Expr x);

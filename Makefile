@@ -64,6 +64,7 @@ bench: configure
 	@benchmarks/compare/python_optimizers.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_fft.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_loops.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_attention.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_derivatives.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_random.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_training.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python

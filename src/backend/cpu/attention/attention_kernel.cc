@@ -1,11 +1,11 @@
-// A panel is as many queries as one of the products has columns (backend/cpu/products/product_kernels.h), and all keys
-// that they see. Its logits are keys times queries: so the products take keys and values where they lie, and the
-// softmax goes down columns, of which vectors hold several. A few panels are a block, and go through blocks of keys
-// together.
+// Keys are taken in blocks, in their order, with the greatest logit and the sum of powers of each query so far (Milakov
+// & Gimelshein 2018; Dao et al. 2022, "FlashAttention"). Logits are keys times queries: so the products take keys and
+// values row by row, and the softmax goes down columns, of which vectors hold several.
 #include "backend/cpu/attention/attention_kernel.h"
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -26,113 +26,191 @@ constexpr std::int64_t kTileLogits = 1 << 13;
 // each takes as much memory as the result.
 constexpr std::int64_t kMostParts = 4;
 constexpr std::int64_t kLeastBlocksOfPart = 4;
-// Products are summed in blocks of so many keys, whose logits stay in the nearest cache.
-constexpr std::int64_t kKeyBlock = 256;
-// Queries of a block, if panels have no more.
-constexpr std::int64_t kQueriesOfBlock = 48;
+// Keys of a block: its logits for a panel of queries stay in the nearest cache, its keys and values in the second.
+constexpr std::int64_t kKeyBlock = 128;
+// Queries that go through a block of keys together, if panels of products have no more columns.
+constexpr std::int64_t kQueriesOfBlock = 128;
+// Of these, gradients keep what has an element for each query and key.
+constexpr std::int64_t kQueriesOfGradient = 48;
 
 template <class T>
 constexpr Arithmetic kArithmeticOf = std::is_same_v<T, float> ? Arithmetic::kF32 : Arithmetic::kF64;
 
-// Those of whole panels.
-std::int64_t queries_of_block(Dtype dtype) {
+// Some of `most` queries, in whole panels.
+std::int64_t whole_panels(Dtype dtype, std::int64_t most) {
   const std::int64_t width = panel_columns(dtype == float32 ? Arithmetic::kF32 : Arithmetic::kF64);
-  return std::max<std::int64_t>(1, kQueriesOfBlock / width) * width;
+  return std::max<std::int64_t>(1, most / width) * width;
 }
 
-// A panel of the left operand, wherever it lies.
-struct Left {
-  const void* data;
-  std::int64_t line;
-  std::int64_t inner;
+/// Rows of a matrix.
+template <class T>
+struct Rows {
+  const T* data;
+  std::int64_t stride;
 };
 
-// Left times a panel on the right, of all `columns` or fewer, whose rows are `width` elements long.
+/// The keys or the values of a head, in blocks. Blocks that are read often are copied, because rows that lie as far
+/// apart as those of arrays with several heads share few sets of the cache.
 template <class T>
-void multiply_panel(std::int64_t rows, std::int64_t columns, std::int64_t inner, Left lhs, const T* rhs,
-                    std::int64_t width, T* out, std::int64_t out_stride, bool accumulate) {
-  multiply_panels({.arithmetic = kArithmeticOf<T>,
-                   .rows = rows,
-                   .columns = columns,
-                   .inner = inner,
-                   .lhs = lhs.data,
-                   .lhs_layout = {lhs.line, lhs.inner, lhs.line * kPanelRows},
-                   .rhs = rhs,
-                   .rhs_layout = {.line = 1, .inner = width, .panel = width * inner},
-                   .out = out,
-                   .out_stride = out_stride,
-                   .accumulate = accumulate});
-}
-
-/// Queries of a key head, of which there are those of its group at each position: a panel of them.
-template <class T>
-class Panel {
+class HeadRows {
  public:
-  Panel(const AttentionViews& views, std::int64_t b, std::int64_t k, std::int64_t width, T* memory)
-      : logits(memory),
-        a_(views),
-        b_(b),
-        k_(k),
-        width_(width),
-        columns_(divide_up(std::max(a_.h, a_.v), width) * width * width),
-        inverses_(width) {}
+  HeadRows(const AttentionViews& views, const TensorView& view, bool copies)
+      : a_(views),
+        data_(view.as<T>()),
+        extent_(view.shape.back()),
+        stride_(odd_lines(extent_)),
+        copy_(copies && views.k > 1 ? kKeyBlock * stride_ : 0),
+        copies_(copies && views.k > 1) {}
 
-  /// Those from `first` on, of `all`.
-  void begin(std::int64_t first, std::int64_t all) {
+  Rows<T> block(std::int64_t head, std::int64_t first, std::int64_t count) const {
+    const T* from = data_ + a_.key_at(head / a_.k, first, head % a_.k) * extent_;
+    const std::int64_t stride = a_.k * extent_;
+    if (!copies_) return {from, stride};
+    T* to = copy_.data();
+    for (std::int64_t i = 0; i < count; ++i, from += stride, to += stride_) std::copy_n(from, extent_, to);
+    return {copy_.data(), stride_};
+  }
+
+ private:
+  // An odd number of lines of the cache, so that rows take all of its sets by turns.
+  static std::int64_t odd_lines(std::int64_t extent) {
+    constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
+    return (divide_up(extent, kLine) | 1) * kLine;
+  }
+
+  const AttentionViews& a_;
+  const T* data_;
+  std::int64_t extent_;
+  std::int64_t stride_;
+  Workspace<T> copy_;
+  bool copies_;
+};
+
+/// A strip of queries of a key head, of which there are those of its group at each position. What they have for each of
+/// some rows, such as logits for each key, is a block of so many columns as the strip has.
+template <class T>
+class Strip {
+ public:
+  /// Of up to `most` queries, whole panels. `extent` is that of `sums`.
+  Strip(const AttentionViews& views, std::int64_t most, std::int64_t extent)
+      : a_(views),
+        width_(panel_columns(kArithmeticOf<T>)),
+        most_(most),
+        extent_(extent),
+        numbers_(4 * most),
+        sums_(extent * most) {}
+
+  /// Begins with the queries from `first` on.
+  void begin(std::int64_t head, std::int64_t first) {
+    b_ = head / a_.k;
+    k_ = head % a_.k;
     first_ = first;
-    count_ = std::clamp<std::int64_t>(all - first, 0, width_);
-    keys_ = count_ == 0 ? 0 : a_.s;
+    count_ = std::clamp<std::int64_t>(a_.t * a_.g - first, 0, most_);
+    columns_ = divide_up(count_, width_) * width_;
+    end_ = count_ == 0 ? 0 : a_.s;
     // Keys behind the last query are seen by none of them.
-    if (count_ > 0 && cuts())
-      keys_ = std::clamp<std::int64_t>(a_.first_query + (first_ + count_ - 1) / a_.g + 1, 0, a_.s);
+    if (count_ > 0 && a_.causal)
+      end_ = std::clamp<std::int64_t>(a_.first_query + (first + count_ - 1) / a_.g + 1, 0, a_.s);
+    forget();
   }
-  std::int64_t keys() const { return keys_; }
-  const T* inverses() const { return inverses_.data(); }
-  ColumnBlock<T> block() const { return {logits, keys_, width_}; }
+  std::int64_t columns() const { return columns_; }
+  /// How many keys from `first` on are a block of this strip.
+  std::int64_t keys_from(std::int64_t first) const { return std::clamp<std::int64_t>(end_ - first, 0, kKeyBlock); }
 
-  T* const logits;  ///< [key][query]
-
-  // ---- Products, of `rows` keys from `first` on.
-
-  /// to[key][query] = x[key] times what load_columns has loaded, where rows of x lie like those of keys or values.
-  void multiply_columns(const T* x, std::int64_t extent, std::int64_t first, std::int64_t rows, T* to) const {
-    const std::int64_t row = a_.k * extent;
-    multiply_panel<T>(rows, width_, extent, {x + first * row, row, 1}, columns_.data(), width_, to + first * width_,
-                      width_, false);
+  /// To be called after the last block. The weights of hidden keys are zeros, and those behind the last query were left
+  /// out, unless a query sees no key at all: then begins again, with all keys.
+  bool begins_again() {
+    if (end_ == a_.s || !hides_all()) return false;
+    end_ = a_.s;
+    forget();
+    return true;
   }
-
-  /// sums[n][query] += those of x[key][n] times block[key][query]; they begin with the first key.
-  void sum_over_keys(const T* x, std::int64_t extent, const T* block, std::int64_t first, std::int64_t rows,
-                     T* sums) const {
-    const std::int64_t row = a_.k * extent;
-    multiply_panel<T>(extent, width_, rows, {x + first * row, 1, row}, block + first * width_, width_, sums, width_,
-                      first > 0);
+  /// Takes no more keys.
+  void leave() { end_ = 0; }
+  /// Whether a query sees no key.
+  bool hides_all() const {
+    const T* most = softmax().most;
+    return std::any_of(most, most + count_, [](T one) { return one <= static_cast<T>(kHiddenLogit); });
   }
 
-  /// out[key][n], dense, += the sum over queries of block[key][query] times what load_rows has loaded.
-  void add_over_queries(const T* block, std::int64_t extent, std::int64_t first, std::int64_t rows, T* out) const {
-    for (std::int64_t n = 0; n < extent; n += width_) {
-      multiply_panel<T>(rows, std::min(width_, extent - n), count_, {block + first * width_, width_, 1},
-                        columns_.data() + n * width_, width_, out + first * extent + n, extent, true);
+  // ---- Numbers for each query, and sums [n][query].
+
+  RunningSoftmax<T> softmax() const {
+    return {numbers_.data(), numbers_.data() + columns_, numbers_.data() + 2 * columns_};
+  }
+  T* means() const { return numbers_.data() + 3 * columns_; }
+  void invert_totals() const {
+    for (T* total = softmax().totals; total != softmax().totals + columns_; ++total) *total = T{1} / *total;
+  }
+  ColumnBlock<T> sums() const { return {sums_.data(), extent_, columns_}; }
+  ColumnBlock<T> block(T* data, std::int64_t keys) const { return {data, keys, columns_}; }
+
+  // ---- Products with blocks.
+
+  /// block[key][query] = x[key] times columns, which load_columns has loaded.
+  void multiply(Rows<T> x, std::int64_t extent, const T* columns, ColumnBlock<T> block) const {
+    multiply_panels({.arithmetic = kArithmeticOf<T>,
+                     .rows = block.rows,
+                     .columns = columns_,
+                     .inner = extent,
+                     .lhs = x.data,
+                     .lhs_layout = {x.stride, 1, x.stride * kPanelRows},
+                     .rhs = columns,
+                     .rhs_layout = {.line = 1, .inner = width_, .panel = width_ * extent},
+                     .out = block.data,
+                     .out_stride = columns_,
+                     .accumulate = false});
+  }
+
+  /// sums[n][query] += those of x[key][n] times block[key][query].
+  void sum_over_keys(Rows<T> x, ColumnBlock<T> block) const {
+    multiply_panels({.arithmetic = kArithmeticOf<T>,
+                     .rows = extent_,
+                     .columns = columns_,
+                     .inner = block.rows,
+                     .lhs = x.data,
+                     .lhs_layout = {1, x.stride, kPanelRows},
+                     .rhs = block.data,
+                     .rhs_layout = {.line = 1, .inner = columns_, .panel = width_},
+                     .out = sums_.data(),
+                     .out_stride = columns_,
+                     .accumulate = true});
+  }
+
+  /// out[key][n], dense, += the sum over queries of block[key][query] times rows, which load_rows has loaded.
+  void add_over_queries(ColumnBlock<T> block, const T* rows, std::int64_t extent, T* out) const {
+    multiply_panels({.arithmetic = kArithmeticOf<T>,
+                     .rows = block.rows,
+                     .columns = extent,
+                     .inner = count_,
+                     .lhs = block.data,
+                     .lhs_layout = {columns_, 1, columns_ * kPanelRows},
+                     .rhs = rows,
+                     .rhs_layout = {.line = 1, .inner = width_, .panel = width_ * columns_},
+                     .out = out,
+                     .out_stride = extent,
+                     .accumulate = true});
+  }
+
+  // ---- Parts of what has the shape of queries, but for the last extent.
+
+  /// Panels [n][query], zeros beyond the last query.
+  void load_columns(const TensorView& x, T scale, T* to) const {
+    const std::int64_t extent = x.shape.back();
+    for (std::int64_t panel = 0; panel < columns_; panel += width_, to += extent * width_) {
+      const std::int64_t some = std::clamp<std::int64_t>(count_ - panel, 0, width_);
+      if (some < width_) std::fill_n(to, extent * width_, T{});
+      for (std::int64_t query = 0; query < some; ++query) {
+        const T* from = x.as<T>() + offset_of(panel + query, extent);
+        for (std::int64_t n = 0; n < extent; ++n) to[n * width_ + query] = from[n] * scale;
+      }
     }
   }
 
-  // ---- What they are multiplied by: parts of what has the shape of queries, but for the last extent.
-
-  /// [n][query], zeros beyond the last query.
-  void load_columns(const TensorView& x, std::int64_t extent, T scale) {
-    T* to = columns_.data();
-    if (count_ < width_) std::fill_n(to, extent * width_, T{});
-    for (std::int64_t query = 0; query < count_; ++query) {
-      const T* from = x.as<T>() + offset_of(query, extent);
-      for (std::int64_t n = 0; n < extent; ++n) to[n * width_ + query] = from[n] * scale;
-    }
-  }
-
-  /// [query][n], in panels of so many n as of queries, filled up with zeros.
-  void load_rows(const TensorView& x, std::int64_t extent) {
-    T* to = columns_.data();
-    for (std::int64_t n = 0; n < extent; n += width_, to += width_ * width_) {
+  /// Panels [query][n], filled up with zeros.
+  void load_rows(const TensorView& x, T* to) const {
+    const std::int64_t extent = x.shape.back();
+    for (std::int64_t n = 0; n < extent; n += width_, to += width_ * columns_) {
       const std::int64_t some = std::min(width_, extent - n);
       for (std::int64_t query = 0; query < count_; ++query) {
         std::copy_n(x.as<T>() + offset_of(query, extent) + n, some, to + query * width_);
@@ -141,124 +219,77 @@ class Panel {
     }
   }
 
-  // ---- Logits and weights
+  /// The sums as rows of a result, times factors of queries, if there are any, and one of all.
+  void store(const T* factors, T factor, const TensorView& result) const {
+    for (std::int64_t query = 0; query < count_; ++query) {
+      T* row = result.as<T>() + offset_of(query, extent_);
+      const T times = factors == nullptr ? factor : factors[query] * factor;
+      for (std::int64_t n = 0; n < extent_; ++n) row[n] = a_.s == 0 ? T{} : sums_.data()[n * columns_ + query] * times;
+    }
+  }
 
-  /// The softmax of the logits, but for the factors `inverses`.
-  void weigh() {
-    if (keys_ == 0) return;
+  // ---- Blocks of the keys from `first` on
+
+  /// Adds the bias to logits, and writes those of keys that a query does not see.
+  void complete(ColumnBlock<T> logits, std::int64_t first) const {
     if (a_.bias != nullptr) {
       for_each_element(
-          *a_.bias, [&](std::int64_t at, T one) { logits[at] += one; }, T{});
+          *a_.bias, logits, first, [](T& logit, T one) { logit += one; }, T{});
     }
-    hide(logits, static_cast<T>(kHiddenLogit));
-    softmax_columns(block(), inverses_.data());
+    hide(logits, first, static_cast<T>(kHiddenLogit));
   }
 
   /// Writes `with` where a query does not see a key.
-  void hide(T* block, T with) const {
+  void hide(ColumnBlock<T> block, std::int64_t first, T with) const {
     if (a_.mask != nullptr) {
       for_each_element(
-          *a_.mask, [&](std::int64_t at, bool sees) { block[at] = sees ? block[at] : with; }, true);
+          *a_.mask, block, first, [&](T& logit, bool sees) { logit = sees ? logit : with; }, true);
     }
     if (!a_.causal) return;
     for (std::int64_t query = 0; query < count_; ++query) {
-      const std::int64_t first = a_.first_query + (first_ + query) / a_.g + 1;
-      for (std::int64_t s = std::max<std::int64_t>(first, 0); s < keys_; ++s) block[s * width_ + query] = with;
-    }
-  }
-
-  /// Sums [n][query] as rows of a result, times factors; zeros if there are no keys.
-  void store(const T* sums, std::int64_t extent, const T* factors, T factor, T* out) const {
-    for (std::int64_t query = 0; query < count_; ++query) {
-      T* row = out + offset_of(query, extent);
-      const T times = factors == nullptr ? factor : factors[query] * factor;
-      for (std::int64_t n = 0; n < extent; ++n) row[n] = keys_ == 0 ? T{} : sums[n * width_ + query] * times;
+      const std::int64_t behind = a_.first_query + (first_ + query) / a_.g + 1 - first;
+      for (std::int64_t s = std::max<std::int64_t>(behind, 0); s < block.rows; ++s)
+        block.data[s * columns_ + query] = with;
     }
   }
 
  private:
-  // Whether keys behind a query are left out. Their weights are zeros as long as the query sees any other, which it
-  // does if nothing else hides keys or makes them small.
-  bool cuts() const { return a_.causal && a_.mask == nullptr && a_.bias == nullptr; }
+  void forget() {
+    std::fill_n(softmax().most, columns_, std::numeric_limits<T>::lowest());
+    std::fill_n(softmax().totals, columns_, T{});
+    std::fill_n(means(), columns_, T{});
+    std::fill_n(sums_.data(), extent_ * columns_, T{});
+  }
 
   std::int64_t offset_of(std::int64_t query, std::int64_t extent) const {
     const std::int64_t at = first_ + query;
     return a_.query_at(b_, at / a_.g, k_, at % a_.g) * extent;
   }
 
-  // Calls f(place in the block, element of a mask or bias).
+  // Calls f(element of the block, element of a mask or bias).
   template <class F, class E>
-  void for_each_element(const TensorView& view, F&& f, E) const {
+  void for_each_element(const TensorView& view, ColumnBlock<T> block, std::int64_t first, F&& f, E) const {
     const AttentionViews::Logits places = a_.logits(view, b_);
     const E* data = view.as<E>();
     for (std::int64_t query = 0; query < count_; ++query) {
       const std::int64_t at = first_ + query;
-      const E* from = data + places.at(k_, at % a_.g, at / a_.g, 0);
-      for (std::int64_t s = 0; s < keys_; ++s) f(s * width_ + query, from[s * places.strides[3]]);
+      const E* from = data + places.at(k_, at % a_.g, at / a_.g, first);
+      for (std::int64_t s = 0; s < block.rows; ++s) f(block.data[s * columns_ + query], from[s * places.strides[3]]);
     }
   }
 
   const AttentionViews& a_;
-  std::int64_t b_;
-  std::int64_t k_;
   std::int64_t width_;
+  std::int64_t most_;
+  std::int64_t extent_;
+  std::int64_t columns_ = 0;
+  std::int64_t b_ = 0;
+  std::int64_t k_ = 0;
   std::int64_t first_ = 0;
   std::int64_t count_ = 0;
-  std::int64_t keys_ = 0;
-  Workspace<T> columns_;
-  Workspace<T> inverses_;
-};
-
-/// The panels of a block.
-template <class T>
-class Block {
- public:
-  Block(const AttentionViews& views, std::int64_t head, std::int64_t queries)
-      : a_(views), width_(panel_columns(kArithmeticOf<T>)), logits_(queries * views.s) {
-    for (std::int64_t at = 0; at < queries; at += width_) {
-      panels_.emplace_back(views, head / views.k, head % views.k, width_, logits_.data() + at * views.s);
-    }
-    const std::int64_t first = views.key_at(head / views.k, 0, head % views.k);
-    key = views.key.as<T>() + first * views.h;
-    value = views.value.as<T>() + first * views.v;
-  }
-
-  const T* key;  ///< The first of the head.
-  const T* value;
-
-  void begin(std::int64_t first) {
-    for (Panel<T>& panel : panels_) {
-      panel.begin(first, a_.t * a_.g);
-      first += width_;
-    }
-  }
-  std::deque<Panel<T>>& panels() { return panels_; }
-
-  /// The weights, but for the factors `inverses`.
-  void weigh() {
-    for (Panel<T>& panel : panels_) panel.load_columns(a_.query, a_.h, static_cast<T>(a_.scale));
-    for_each_part([&](Panel<T>& panel, std::size_t, std::int64_t first, std::int64_t rows) {
-      panel.multiply_columns(key, a_.h, first, rows, panel.logits);
-    });
-    for (Panel<T>& panel : panels_) panel.weigh();
-  }
-
-  /// Calls f(panel, its number, first, rows) for blocks of the keys of each panel.
-  template <class F>
-  void for_each_part(F&& f) {
-    for (std::int64_t first = 0; first < a_.s; first += kKeyBlock) {
-      for (std::size_t i = 0; i < panels_.size(); ++i) {
-        const std::int64_t rows = std::min(kKeyBlock, panels_[i].keys() - first);
-        if (rows > 0) f(panels_[i], i, first, rows);
-      }
-    }
-  }
-
- private:
-  const AttentionViews& a_;
-  std::int64_t width_;
-  Workspace<T> logits_;
-  std::deque<Panel<T>> panels_;  // They stay where they are.
+  std::int64_t end_ = 0;
+  Workspace<T> numbers_;
+  Workspace<T> sums_;
 };
 
 template <class F>
@@ -276,20 +307,56 @@ class AttentionKernel final : public Kernel {
     const AttentionViews views(attrs_, inputs);
     const Tiles tiles(views);
     with_float_type(views.query.dtype, [&]<class T>(T) {
-      const Workspace<T> sums(views.v * tiles.queries);
+      const std::int64_t width = panel_columns(kArithmeticOf<T>);
+      const std::int64_t count = divide_up(tiles.queries, width);
+      std::deque<Strip<T>> strips;  // They stay where they are.
+      for (std::int64_t i = 0; i < count; ++i) strips.emplace_back(views, width, views.v);
+      const HeadRows<T> keys(views, views.key, count > 1);
+      const HeadRows<T> values(views, views.value, count > 1);
+      const Workspace<T> columns(count * width * views.h);
+      const Workspace<T> logits(kKeyBlock * width);
       const std::int64_t end = std::min(tiles.blocks, (tile + 1) * tiles.blocks_of_tile);
       for (std::int64_t number = tile * tiles.blocks_of_tile; number < end; ++number) {
-        Block<T> block(views, number / tiles.blocks_of_head, tiles.queries);
-        block.begin(number % tiles.blocks_of_head * tiles.queries);
-        block.weigh();
-        const std::int64_t size = views.v * tiles.queries / static_cast<std::int64_t>(block.panels().size());
-        const auto sums_of = [&](std::size_t i) { return sums.data() + static_cast<std::int64_t>(i) * size; };
-        block.for_each_part([&](Panel<T>& panel, std::size_t i, std::int64_t first, std::int64_t rows) {
-          panel.sum_over_keys(block.value, views.v, panel.logits, first, rows, sums_of(i));
-        });
-        for (std::size_t i = 0; i < block.panels().size(); ++i) {
-          const Panel<T>& panel = block.panels()[i];
-          panel.store(sums_of(i), views.v, panel.inverses(), T{1}, outputs[0].as<T>());
+        const std::int64_t head = number / tiles.blocks_of_head;
+        const auto columns_of = [&](std::size_t i) {
+          return columns.data() + static_cast<std::int64_t>(i) * width * views.h;
+        };
+        for (std::size_t i = 0; i < strips.size(); ++i) {
+          strips[i].begin(head, number % tiles.blocks_of_head * tiles.queries + static_cast<std::int64_t>(i) * width);
+          strips[i].load_columns(views.query, static_cast<T>(views.scale), columns_of(i));
+        }
+        const auto go_through_keys = [&] {
+          for (std::int64_t first = 0; first < views.s; first += kKeyBlock) {
+            std::int64_t most = 0;
+            for (const Strip<T>& strip : strips) most = std::max(most, strip.keys_from(first));
+            if (most == 0) continue;
+            const Rows<T> some_keys = keys.block(head, first, most);
+            const Rows<T> some_values = values.block(head, first, most);
+            for (std::size_t i = 0; i < strips.size(); ++i) {
+              const Strip<T>& strip = strips[i];
+              const ColumnBlock<T> block = strip.block(logits.data(), strip.keys_from(first));
+              if (block.rows == 0) continue;
+              strip.multiply(some_keys, views.h, columns_of(i), block);
+              strip.complete(block, first);
+              softmax_columns(block, strip.softmax());
+              scale_columns(strip.sums(), strip.softmax().factors);
+              strip.sum_over_keys(some_values, block);
+            }
+          }
+        };
+        go_through_keys();
+        bool again = false;
+        for (Strip<T>& strip : strips) {
+          if (strip.begins_again()) {
+            again = true;
+          } else {
+            strip.leave();
+          }
+        }
+        if (again) go_through_keys();
+        for (const Strip<T>& strip : strips) {
+          strip.invert_totals();
+          strip.store(strip.softmax().totals, T{1}, outputs[0]);
         }
       }
     });
@@ -298,12 +365,13 @@ class AttentionKernel final : public Kernel {
  private:
   struct Tiles {
     explicit Tiles(const AttentionViews& views)
-        : queries(queries_of_block(views.query.dtype)),
+        : queries(
+              std::max<std::int64_t>(1, std::min(views.t * views.g, whole_panels(views.query.dtype, kQueriesOfBlock)))),
           blocks_of_head(divide_up(views.t * views.g, queries)),
           blocks(views.b * views.k * blocks_of_head),
           blocks_of_tile(std::max<std::int64_t>(1, kTileLogits / std::max<std::int64_t>(1, views.s * queries))),
           count(std::max<std::int64_t>(1, divide_up(blocks, blocks_of_tile))) {}
-    std::int64_t queries;
+    std::int64_t queries;  ///< Of a block.
     std::int64_t blocks_of_head;
     std::int64_t blocks;
     std::int64_t blocks_of_tile;
@@ -366,12 +434,12 @@ class AttentionGradientKernel final : public Kernel {
   struct Tiles {
     explicit Tiles(const AttentionViews& views)
         : heads(views.b * views.k),
-          queries(queries_of_block(views.query.dtype)),
+          queries(whole_panels(views.query.dtype, kQueriesOfGradient)),
           blocks_of_head(divide_up(views.t * views.g, queries)),
           parts(std::clamp<std::int64_t>(blocks_of_head / kLeastBlocksOfPart, 1, kMostParts)),
           apart(parts > 1 && heads * parts <= kMostParts) {}
     std::int64_t heads;
-    std::int64_t queries;
+    std::int64_t queries;  ///< Of a block, which is a strip.
     std::int64_t blocks_of_head;
     std::int64_t parts;
     bool apart;
@@ -380,46 +448,70 @@ class AttentionGradientKernel final : public Kernel {
   // Of the cotangents of a head's keys, and then of its values.
   static std::int64_t elements_of_sums(const AttentionViews& views) { return views.s * (views.h + views.v); }
 
-  // Writes the cotangents of the queries, and sums those of keys and values.
+  // Writes the cotangents of the queries, and sums those of keys and values. Each block of keys is gone through twice:
+  // for the powers of logits and the slopes, and, once their sums are known, for the products with these. In between
+  // they are in memory of the thread, with the maxima that the powers of each block were made with.
   template <class T>
   static void run_part(const AttentionViews& views, const TensorView& cotangent, const TensorView& of_queries,
                        std::int64_t head, std::int64_t part, const Tiles& tiles, T* of_keys) {
-    Block<T> block(views, head, tiles.queries);
-    const auto panels = static_cast<std::int64_t>(block.panels().size());
-    const Workspace<T> all_slopes(views.s * tiles.queries);
-    const Workspace<T> sums(views.h * tiles.queries);
-    const auto slopes_of = [&](std::size_t i) {
-      return all_slopes.data() + static_cast<std::int64_t>(i) * (views.s * tiles.queries / panels);
-    };
-    const auto sums_of = [&](std::size_t i) {
-      return sums.data() + static_cast<std::int64_t>(i) * (views.h * tiles.queries / panels);
-    };
+    Strip<T> strip(views, tiles.queries, views.h);
+    const HeadRows<T> keys(views, views.key, true);
+    const HeadRows<T> values(views, views.value, true);
+    const std::int64_t most_columns = tiles.queries;
+    const std::int64_t width = panel_columns(kArithmeticOf<T>);
+    const Workspace<T> queries(views.h * most_columns);
+    const Workspace<T> cotangents(views.v * most_columns);
+    const Workspace<T> query_rows(divide_up(views.h, width) * width * most_columns);
+    const Workspace<T> cotangent_rows(divide_up(views.v, width) * width * most_columns);
+    const Workspace<T> weights(views.s * most_columns);
+    const Workspace<T> slopes(views.s * most_columns);
+    const Workspace<T> maxima(divide_up(views.s, kKeyBlock) * most_columns);
     T* of_values = of_keys + views.s * views.h;
     std::fill_n(of_keys, elements_of_sums(views), T{});
+    const auto for_each_block = [&](auto&& f) {
+      for (std::int64_t first = 0; first < views.s; first += kKeyBlock) {
+        const std::int64_t count = strip.keys_from(first);
+        const std::int64_t at = first * strip.columns();
+        if (count == 0) continue;
+        f(first, strip.block(weights.data() + at, count), slopes.data() + at,
+          maxima.data() + first / kKeyBlock * strip.columns());
+      }
+    };
     for (std::int64_t number = part; number < tiles.blocks_of_head; number += tiles.parts) {
-      block.begin(number * tiles.queries);
-      block.weigh();
-      for (Panel<T>& panel : block.panels()) panel.load_columns(cotangent, views.v, T{1});
-      block.for_each_part([&](Panel<T>& panel, std::size_t i, std::int64_t first, std::int64_t rows) {
-        panel.multiply_columns(block.value, views.v, first, rows, slopes_of(i));
+      strip.begin(head, number * most_columns);
+      const std::int64_t columns = strip.columns();
+      const RunningSoftmax<T> softmax = strip.softmax();
+      strip.load_columns(views.query, static_cast<T>(views.scale), queries.data());
+      strip.load_columns(cotangent, T{1}, cotangents.data());
+      const auto weigh = [&] {
+        for_each_block([&](std::int64_t first, ColumnBlock<T> block, T* slope, T* most) {
+          strip.multiply(keys.block(head, first, block.rows), views.h, queries.data(), block);
+          strip.complete(block, first);
+          softmax_columns(block, softmax);
+          std::copy_n(softmax.most, columns, most);
+          strip.multiply(values.block(head, first, block.rows), views.v, cotangents.data(),
+                         strip.block(slope, block.rows));
+          add_products_of_columns(block, slope, softmax.factors, strip.means());
+        });
+      };
+      weigh();
+      if (strip.begins_again()) weigh();
+      strip.invert_totals();
+      for (std::int64_t i = 0; i < columns; ++i) strip.means()[i] *= softmax.totals[i];
+      strip.load_rows(views.query, query_rows.data());
+      strip.load_rows(cotangent, cotangent_rows.data());
+      const bool hides_all = strip.hides_all();
+      for_each_block([&](std::int64_t first, ColumnBlock<T> block, T* slope, const T* most) {
+        power_columns(most, softmax.most, columns, softmax.factors);
+        for (std::int64_t i = 0; i < columns; ++i) softmax.factors[i] *= softmax.totals[i];
+        softmax_gradient_columns(block, softmax.factors, strip.means(), slope);
+        const ColumnBlock<T> slopes_of_block = strip.block(slope, block.rows);
+        if (hides_all) strip.hide(slopes_of_block, first, T{});
+        strip.add_over_queries(block, cotangent_rows.data(), views.v, of_values + first * views.v);
+        strip.add_over_queries(slopes_of_block, query_rows.data(), views.h, of_keys + first * views.h);
+        strip.sum_over_keys(keys.block(head, first, block.rows), slopes_of_block);
       });
-      for (std::size_t i = 0; i < block.panels().size(); ++i) {
-        Panel<T>& panel = block.panels()[i];
-        softmax_gradient_columns(panel.block(), panel.inverses(), slopes_of(i));
-        panel.hide(slopes_of(i), T{});
-        panel.load_rows(cotangent, views.v);
-      }
-      block.for_each_part([&](Panel<T>& panel, std::size_t, std::int64_t first, std::int64_t rows) {
-        panel.add_over_queries(panel.logits, views.v, first, rows, of_values);
-      });
-      for (Panel<T>& panel : block.panels()) panel.load_rows(views.query, views.h);
-      block.for_each_part([&](Panel<T>& panel, std::size_t i, std::int64_t first, std::int64_t rows) {
-        panel.add_over_queries(slopes_of(i), views.h, first, rows, of_keys);
-        panel.sum_over_keys(block.key, views.h, slopes_of(i), first, rows, sums_of(i));
-      });
-      for (std::size_t i = 0; i < block.panels().size(); ++i) {
-        block.panels()[i].store(sums_of(i), views.h, nullptr, static_cast<T>(views.scale), of_queries.as<T>());
-      }
+      strip.store(nullptr, static_cast<T>(views.scale), of_queries);
     }
   }
 

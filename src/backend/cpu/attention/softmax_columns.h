@@ -13,14 +13,34 @@ struct ColumnBlock {
   std::int64_t columns;
 };
 
-/// Each element becomes exp of it less the greatest in its column; `inverses` those of the columns' sums. Keys are
-/// added up in their order.
-void softmax_columns(ColumnBlock<float> logits, float* inverses);
-void softmax_columns(ColumnBlock<double> logits, double* inverses);
+/// The softmax of columns that come in blocks (Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"):
+/// for each column, what is known of its blocks so far.
+template <class T>
+struct RunningSoftmax {
+  T* most;     ///< The greatest element; at first the least finite number.
+  T* totals;   ///< The sum of the powers of elements less the greatest; at first 0.
+  T* factors;  ///< By what powers of earlier blocks, and their sums, are multiplied since the last block.
+};
 
-/// `weights` are what softmax_columns made, and become the softmax itself. `slopes`, a block as large, become the
-/// cotangents of the logits for these of the weights.
-void softmax_gradient_columns(ColumnBlock<float> weights, const float* inverses, float* slopes);
-void softmax_gradient_columns(ColumnBlock<double> weights, const double* inverses, double* slopes);
+/// Each element becomes exp of it less the greatest in its column so far. Keys are added up in their order.
+void softmax_columns(ColumnBlock<float> logits, const RunningSoftmax<float>& softmax);
+void softmax_columns(ColumnBlock<double> logits, const RunningSoftmax<double>& softmax);
+
+/// Multiplies columns by factors, if any of them is not 1.
+void scale_columns(ColumnBlock<float> block, const float* factors);
+void scale_columns(ColumnBlock<double> block, const double* factors);
+
+/// sums = sums * factors + the columns' sums of weights times slopes.
+void add_products_of_columns(ColumnBlock<float> weights, const float* slopes, const float* factors, float* sums);
+void add_products_of_columns(ColumnBlock<double> weights, const double* slopes, const double* factors, double* sums);
+
+/// Weights are multiplied by factors. Slopes, which are cotangents of the weights, become those of the logits: weights
+/// times the difference of slopes and means.
+void softmax_gradient_columns(ColumnBlock<float> weights, const float* factors, const float* means, float* slopes);
+void softmax_gradient_columns(ColumnBlock<double> weights, const double* factors, const double* means, double* slopes);
+
+/// factors = exp(x - most), where none is positive.
+void power_columns(const float* x, const float* most, std::int64_t columns, float* factors);
+void power_columns(const double* x, const double* most, std::int64_t columns, double* factors);
 
 }  // namespace shoal::cpu

@@ -50,7 +50,7 @@ class Kernel {
                          std::int64_t begin, std::int64_t end) const;
   /// Computes tiles of several shards, with the same results: one shard after the other, unless there is a faster way.
   virtual void run_shards(std::span<const ShardTiles> shards) const;
-  /// What is left to do after all tiles, by one thread.
+  /// What is left to do after all tiles of the shard. Shards may be finished at the same time.
   virtual void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                       std::byte* scratch) const;
   /// Whether an output may lie in the memory of an input of its dtype and shape: each element is read before it is

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <shoal/shoal.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -44,6 +45,46 @@ TEST(Attention, TakesNoMemoryForWeights) {
   }
   const Room room(3 * bytes + 8 * kMiB);
   std::get<0>(backward(q, k, v, q)).block_until_ready();
+}
+
+// Keys that nobody sees weigh nothing, whatever their values, and what one query gets of NaN reaches keys that it sees
+// alone. Keys are read in blocks, so that the first of them may all be hidden.
+TEST(Attention, OfHiddenKeysNothingIsLeft) {
+  const Array q = some({1, 40, 2, 8}, 1);
+  const Array k = some({1, 256, 2, 8}, 2);
+  const Array v = some({1, 256, 2, 8}, 3);
+  const Array is_late = greater_equal(arange(256), 128);
+  const Array late = reshape(is_late, {1, 256, 1, 1});
+  const auto seen = [](const Array& mask) {
+    return [mask](const Array& x, const Array& y, const Array& z) {
+      return nn::dot_product_attention(x, y, z, {.mask = mask});
+    };
+  };
+  const auto slopes_of = [](const auto& f) {
+    return grad<0, 1, 2>([f](const Array& x, const Array& y, const Array& z) { return sum(sin(f(x, y, z))); });
+  };
+  const auto alone = [](const Array& x, const Array& y, const Array& z) { return nn::dot_product_attention(x, y, z); };
+  const auto of_late = [](const Array& x) { return lax::slice_in_dim(x, 128, 256, 1, 1); };
+  const auto expect_near = [](const Array& got, const Array& want) {
+    EXPECT_LE(max(abs(got - want)).item<float>(), 1e-5F);
+  };
+
+  const Array large = where(late, v, 1e37F);
+  const auto f = seen(reshape(is_late, {1, 1, 1, 256}));
+  expect_near(f(q, k, large), alone(q, of_late(k), of_late(v)));
+  const auto slopes = slopes_of(f)(q, k, large);
+  const auto expected = slopes_of(alone)(q, of_late(k), of_late(v));
+  expect_near(std::get<0>(slopes), std::get<0>(expected));
+  expect_near(of_late(std::get<1>(slopes)), std::get<1>(expected));
+  expect_near(of_late(std::get<2>(slopes)), std::get<2>(expected));
+
+  // The first half of the queries sees the first half of the keys, one of which is NaN; the second half the others.
+  const Array is_late_query = greater_equal(arange(40), 20);
+  const auto apart = seen(reshape(equal(expand_dims(is_late_query, 1), expand_dims(is_late, 0)), {1, 1, 40, 256}));
+  const Array broken = where(reshape(equal(arange(256), 5), {1, 256, 1, 1}), NAN, k);
+  const auto both = slopes_of(apart)(q, broken, v);
+  const auto second = slopes_of(alone)(lax::slice_in_dim(q, 20, 40, 1, 1), of_late(k), of_late(v));
+  expect_near(of_late(std::get<1>(both)), std::get<1>(second));
 }
 
 // Batches and heads may be divided in any way; if queries are, keys and values get sums over devices.

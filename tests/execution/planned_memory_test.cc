@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../benchmarks/gpt.h"
+#include "base/thread_pool.h"
 #include "core/host_allocator.h"
 #include "runtime/lane.h"
 
@@ -55,7 +56,11 @@ void expect_to_take_what_is_planned(const Compiled& compiled, const Args&... arg
   const std::int64_t planned = planned_bytes(compiled);
   (wait_for(args), ...);
   const std::int64_t taken = taken_by([&] { wait_for(compiled(args...)); });
-  EXPECT_LE(static_cast<double>(std::abs(taken - planned)), 0.01 * static_cast<double>(planned))
+  // What a kernel works in while it runs is no part of the plan: each thread may have some of it.
+  constexpr double kOfThread = 256 << 10;
+  const double room = 0.01 * static_cast<double>(planned) + kOfThread * ThreadPool::shared().thread_count();
+  EXPECT_LE(static_cast<double>(taken - planned), room) << "planned " << planned << ", taken " << taken;
+  EXPECT_LE(static_cast<double>(planned - taken), 0.01 * static_cast<double>(planned))
       << "planned " << planned << ", taken " << taken;
 }
 

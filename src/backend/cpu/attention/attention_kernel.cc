@@ -4,6 +4,7 @@
 #include "backend/cpu/attention/attention_kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <type_traits>
@@ -141,6 +142,9 @@ class Strip {
   T* means() const { return numbers_.data() + 3 * columns_; }
   void invert_totals() const {
     for (T* total = softmax().totals; total != softmax().totals + columns_; ++total) *total = T{1} / *total;
+  }
+  bool has_finite_totals() const {
+    return std::all_of(softmax().totals, softmax().totals + count_, [](T total) { return std::isfinite(total); });
   }
   ColumnBlock<T> sums() const { return {sums_.data(), extent_, columns_}; }
   ColumnBlock<T> block(T* data, std::int64_t keys) const { return {data, keys, columns_}; }
@@ -500,13 +504,14 @@ class AttentionGradientKernel final : public Kernel {
       for (std::int64_t i = 0; i < columns; ++i) strip.means()[i] *= softmax.totals[i];
       strip.load_rows(views.query, query_rows.data());
       strip.load_rows(cotangent, cotangent_rows.data());
-      const bool hides_all = strip.hides_all();
+      // Elsewhere the weights of hidden keys are 0, and so are their slopes.
+      const bool hides = strip.hides_all() || !strip.has_finite_totals();
       for_each_block([&](std::int64_t first, ColumnBlock<T> block, T* slope, const T* most) {
         power_columns(most, softmax.most, columns, softmax.factors);
         for (std::int64_t i = 0; i < columns; ++i) softmax.factors[i] *= softmax.totals[i];
         softmax_gradient_columns(block, softmax.factors, strip.means(), slope);
         const ColumnBlock<T> slopes_of_block = strip.block(slope, block.rows);
-        if (hides_all) strip.hide(slopes_of_block, first, T{});
+        if (hides) strip.hide(slopes_of_block, first, T{});
         strip.add_over_queries(block, cotangent_rows.data(), views.v, of_values + first * views.v);
         strip.add_over_queries(slopes_of_block, query_rows.data(), views.h, of_keys + first * views.h);
         strip.sum_over_keys(keys.block(head, first, block.rows), slopes_of_block);

@@ -130,6 +130,13 @@ HWY_INLINE void softmax(ColumnBlock<T> block, const RunningSoftmax<T>& softmax) 
   });
 }
 
+// Of a factor of 0 nothing is left, also of infinity: keys that are hidden weigh as much as others until one is met
+// that is not.
+template <class D>
+HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x, hn::Vec<D> factor) {
+  return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), hn::Mul(x, factor));
+}
+
 template <class T>
 HWY_INLINE void scale(ColumnBlock<T> block, const T* HWY_RESTRICT factors) {
   for_each_vector<T>(block.columns, [&](auto d, std::int64_t at) {
@@ -137,7 +144,7 @@ HWY_INLINE void scale(ColumnBlock<T> block, const T* HWY_RESTRICT factors) {
     if (hn::AllTrue(d, hn::Eq(factor, hn::Set(d, T{1})))) return;
     for (std::int64_t i = 0; i < block.rows; ++i) {
       T* row = block.data + at + i * block.columns;
-      hn::StoreU(hn::Mul(hn::LoadU(d, row), factor), d, row);
+      hn::StoreU(times(d, hn::LoadU(d, row), factor), d, row);
     }
   });
 }
@@ -147,7 +154,7 @@ HWY_INLINE void add_products(ColumnBlock<T> weights, const T* HWY_RESTRICT slope
                              T* HWY_RESTRICT sums) {
   for_each_vector<T>(weights.columns, [&](auto d, std::int64_t at) {
     // Two sums, or each addition would wait for the one before it.
-    auto sum = hn::Mul(hn::LoadU(d, sums + at), hn::LoadU(d, factors + at));
+    auto sum = times(d, hn::LoadU(d, sums + at), hn::LoadU(d, factors + at));
     auto more = hn::Zero(d);
     const auto add = [&](std::int64_t i, auto& to) {
       const std::int64_t place = at + i * weights.columns;

@@ -268,8 +268,8 @@ class ScatterKernel final : public UpdateKernel {
   Attrs attrs_;
 };
 
-// How the items of a place are reduced among themselves, in their order, as the reference does; then they take the
-// place of its element, or are combined with it.
+// How the items of a place are reduced among themselves, in their order, or in pieces whose results are then reduced in
+// their order; then they take the place of its element, or are combined with it.
 template <ReduceKind kKind, class T, class Out>
 struct ItemReduction {
   using Element = T;
@@ -307,7 +307,9 @@ struct OrderedReduction {
   static Sum join(Sum a, Sum b) { return kKind == ReduceKind::kMax ? std::max(a, b) : std::min(a, b); }
   void combine(Out& element, T item) const { finish(element, key(static_cast<Wide>(item))); }
   void finish(Out& element, Sum sum) const {
-    element = static_cast<Out>(value(replaces ? sum : join(key(static_cast<Wide>(element)), sum)));
+    const auto own = static_cast<Wide>(element);
+    const auto reduced = static_cast<Out>(value(replaces ? sum : join(key(own), sum)));
+    element = !replaces && own != own ? element : reduced;
   }
 
  private:
@@ -537,7 +539,9 @@ class ScatterReduceKernel final : public Kernel {
   explicit ScatterReduceKernel(Attrs attrs)
       : attrs_(std::move(attrs)), kind_(parse_reduce_kind(attrs_.get<std::string>("kind"))) {}
 
-  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0]), .finishes_long = true}; }
+  Work work(Views inputs, Views outputs) const override {
+    return {.tiles = update_tiles(outputs[0]), .finishes_long = finishes_long(inputs[0])};
+  }
 
   // What no item addresses.
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {

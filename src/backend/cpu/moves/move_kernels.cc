@@ -210,7 +210,8 @@ Division division(const Move& move, std::size_t element_size) {
 
 /// Whether the rows of several moves lie between each other in the result, in pieces shorter than `most` bytes.
 bool are_interleaved(const Moves& moves, std::int64_t most) {
-  if (moves.layered || moves.list.size() < 2) return false;
+  constexpr std::size_t kMany = 16;  // Of many each would copy too little at a time.
+  if (moves.layered || moves.list.size() < 2 || moves.list.size() > kMany) return false;
   const StridedCopy& first = moves.list.front().copy;
   return first.to_strides[0] < most && std::ranges::all_of(moves.list, [&](const Move& move) {
            return move.copy.rows() == first.rows() && move.copy.to_strides[0] == first.to_strides[0] &&

@@ -69,6 +69,9 @@ class Copier {
   Copier(const StridedCopy& copy, const std::byte* from, std::byte* to) : copy_(copy), from_(from), to_(to) {
     const std::size_t last = copy.extents.size() - 1;
     constexpr auto kStep = static_cast<std::int64_t>(kSize);
+    constexpr std::int64_t kLine = 32;  // Bytes that are copied at once.
+    const bool is_line = copy.from_strides[last] == kStep && copy.to_strides[last] == kStep;
+    has_short_rows_ = copy.extents[last] <= kShortRow && !(is_line && copy.extents[last] * kStep >= kLine);
     dense_ = last;
     if (copy.to_strides[last] != kStep || copy.from_strides[last] == kStep || copy.from_strides[last] == 0) return;
     for (std::size_t d = 0; d < last; ++d) {
@@ -96,7 +99,7 @@ class Copier {
       }
       return;
     }
-    if (d + 1 == last && copy_.extents[last] <= kShortRow) return walk_columns(from, to, n);
+    if (d + 1 == last && has_short_rows_) return walk_columns(from, to, n);
     for (std::int64_t i = 0; i < n; ++i) {
       walk(d + 1, 0, copy_.extents[d + 1], from + i * copy_.from_strides[d], to + i * copy_.to_strides[d]);
     }
@@ -134,6 +137,7 @@ class Copier {
   const StridedCopy& copy_;
   const std::byte* from_;
   std::byte* to_;
+  bool has_short_rows_;
   std::size_t dense_;  // The dimension along which the source is dense, if blocks are transposed; else the last.
 };
 

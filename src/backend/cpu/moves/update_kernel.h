@@ -22,10 +22,18 @@ inline std::int64_t update_tiles(const TensorView& out) {
   return std::max<std::int64_t>(1, (bytes_of(out) + kUpdateTileBytes - 1) / kUpdateTileBytes);
 }
 
-/// The tiles copy the array; finish() replaces a part of it.
+/// Whether it takes time to put so many updates in their places.
+inline bool finishes_long(const TensorView& updates) {
+  constexpr std::int64_t kBytes = 1 << 14;
+  return bytes_of(updates) >= kBytes;
+}
+
+/// The tiles copy the array; finish() replaces a part of it by the second operand.
 class UpdateKernel : public Kernel {
  public:
-  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0]), .finishes_long = true}; }
+  Work work(Views inputs, Views outputs) const override {
+    return {.tiles = update_tiles(outputs[0]), .finishes_long = finishes_long(inputs[1])};
+  }
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
     if (inputs[0].data == outputs[0].data) return;
     const std::int64_t begin = tile * kUpdateTileBytes;

@@ -24,8 +24,8 @@ constexpr std::int64_t kRhsBlockBytes = 2 << 20;
 constexpr std::int64_t kMostColumnsFollowed = 512;
 // The most rows or columns of a block: those of four bytes in the shortest blocks.
 constexpr std::int64_t kMostLines = kRhsBlockBytes / 256 / 4;
-// An operand that is read no more often is read where it lies, if that is near enough: packing would take longer than
-// it saves.
+// An operand that is read no more often is read where it lies, if that is near enough, and the right one of a few
+// panels of rows always: packing would take longer than it saves.
 constexpr std::int64_t kFewPanels = 16;
 constexpr std::int64_t kNearBytes = 256 << 10;
 

@@ -361,6 +361,16 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, Flag unique) {
     if (place < 0) place += extent;
     if (place >= 0 && place < extent) gone[static_cast<std::size_t>(place)] = true;
   }
+  // Items that lie side by side leave two pieces, which are copied.
+  const auto begin = std::find(gone.begin(), gone.end(), true);
+  const auto end = std::find(begin, gone.end(), false);
+  if (std::find(end, gone.end(), true) == gone.end()) {
+    return unlocked([&] {
+      const Array before = lax::slice_in_dim(x, 0, begin - gone.begin(), 1, d);
+      const Array after = lax::slice_in_dim(x, end - gone.begin(), extent, 1, d);
+      return concatenate(Operands({before, after}, where), d);
+    });
+  }
   std::vector<std::int32_t> kept;
   for (std::size_t i = 0; i < gone.size(); ++i) {
     if (!gone[i]) kept.push_back(static_cast<std::int32_t>(i));

@@ -141,6 +141,14 @@ Array lu_pivots_to_permutation(const Operand& pivots, std::int64_t permutation_s
   }
   Shape shape = given.shape();
   const std::int64_t steps = shape.back();
+  if (shape.size() == 1 && steps > 0) {
+    const auto exchange = [&](const Array& step, const Array& order) {
+      const Array pivot = element(given, step);
+      const Array exchanged = dynamic_update_index_in_dim(order, element(order, pivot), step, 0);
+      return dynamic_update_index_in_dim(exchanged, element(order, step), pivot, 0);
+    };
+    return fori_loop(0, steps, exchange, positions(permutation_size));
+  }
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
   const Array step_numbers = broadcasted_iota(int32, shape, last);
   shape.back() = permutation_size;
@@ -236,7 +244,7 @@ Array tridiagonal_solve(const Operand& dl, const Operand& d, const Operand& du, 
   const auto substitute = [](const std::pair<Array, Array>& solved, const Row& row) {
     const auto& [next, second] = solved;
     const auto& [divisor, x1, x2, right] = row;
-    const Array x = (right - x1 * next - x2 * second) / divisor;
+    const Array x = (right - x2 * second - x1 * next) / divisor;  // The next one, which is known last, comes last.
     return std::pair(std::pair(x, next), x);
   };
   const Row rows(divisors, all(std::get<1>(pivots), std::get<1>(last)), all(std::get<2>(pivots), std::get<2>(last)),

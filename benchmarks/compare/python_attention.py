@@ -13,16 +13,16 @@ mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 random = np.random.default_rng(0)
 
 
-def operands(batch, tokens, dtype, spec):
-    arrays = [jnp.asarray(random.standard_normal((batch, tokens, 8, 64), dtype=np.float32)).astype(dtype) for _ in range(4)]
+def operands(batch, tokens, spec):
+    arrays = [jnp.asarray(random.standard_normal((batch, tokens, 8, 64), dtype=np.float32)) for _ in range(4)]
     return arrays if spec is None else [jax.device_put(x, NamedSharding(mesh, spec)) for x in arrays]
 
 
-def rows(batch, tokens, is_causal, dtype="float32", spec=None, where=""):
+def rows(batch, tokens, is_causal, spec=None, where=""):
     title = f"{batch} × {tokens:,} tokens" + (", causal" if is_causal else "") + where
     if only not in title and only not in "gradient, " + title:
         return
-    *qkv, weights = operands(batch, tokens, dtype, spec)
+    *qkv, weights = operands(batch, tokens, spec)
     attend = lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=is_causal)
     measure(title, jax.jit(attend), *qkv)
     measure("gradient, " + title, jax.jit(lambda c, *x: jax.vjp(attend, *x)[1](c)), weights, *qkv)

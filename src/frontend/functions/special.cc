@@ -87,11 +87,28 @@ Array slope_by_shape(const Array& a, const Array& log_x, bool is_narrow) {
   return integral(1.0 / where(is_below, below, above), density, points);
 }
 
-// The factorial, which may overflow, is multiplied in f64.
+// zeta n! in f32, for whole n: numbers whose powers stay normal have no greater factorials than that of 57, which is a
+// product of two.
+Array times_factorial(const Array& zeta, const Array& n) {
+  constexpr int kMostOfFirst = 34;
+  constexpr int kMost = 57;
+  const auto number = [](double value) { return full({}, value, {.dtype = float32}); };
+  Array factors[2] = {number(1), number(1)};
+  double product = 1;
+  for (int k = 2; k <= kMost; ++k) {
+    product = k == kMostOfFirst + 1 ? k : product * k;
+    Array& factor = factors[k > kMostOfFirst ? 1 : 0];
+    factor = where(greater_equal(n, static_cast<double>(k)), number(product), factor);
+  }
+  return zeta * factors[0] * factors[1];
+}
+
 Array polygamma_of(const Array& n, const Array& x) {
   const Array next = n + 1.0;
   const Array zeta = bind_one("zeta", {}, {next, x});
-  const Array size = convert(exp(lgamma(convert(next, float64))) * convert(zeta, float64), x.dtype(), x.weak_type());
+  const Array times =
+      x.dtype() == float32 ? times_factorial(zeta, n) : exp(lgamma(convert(next, float64))) * convert(zeta, float64);
+  const Array size = convert(times, x.dtype(), x.weak_type());
   const Array value = where(is_whole(n * 0.5), -size, size);
   const Array is_order = logical_and(is_whole(n), greater_equal(n, 0));
   return where(equal(n, 0), digamma(x), where(is_order, value, kNan));

@@ -81,6 +81,14 @@ TEST(Special, TheGammaFamily) {
   expect_close(special::polygamma(array(Numbers{0, 1, 2, 5, -1, 0.5}), array(Numbers{0.25, 1.5, 9, 40, 1, 1})),
                {-4.2274535333762655, 0.9348022005446793, -0.013793319195767772, 2.4938943509996704e-07, kNaN, kNaN},
                "polygamma");
+  // In f32 factorials are products of numbers that do not overflow.
+  const Array n = array(Numbers{0, 1, 3, 12, 29, 34, 35, 40, 50});
+  const Array at = array(Numbers{0.75, 0.5, 2, 5, 1, 10, 9, 8, 0.5});
+  const Array narrow = special::polygamma(n.astype(float32), at.astype(float32));
+  EXPECT_EQ(narrow.dtype(), float32);
+  Numbers wide = special::polygamma(n, at).to_vector<double>();
+  wide.back() = -kInf;
+  expect_close(narrow.astype(float64), wide, "polygamma of f32", 2e-5);
   expect_close(special::poch(array(Numbers{2, 0.5, -1.5, 3}), array(Numbers{3, 2.5, 1, 0})),
                {24, 1.1283791670955128, -1.5, 1}, "poch");
   expect_close(special::comb(array(Numbers{5, 30, 10, 4}), array(Numbers{2, 15, 12, -1})), {10, 155117520, 0, 0},

@@ -176,10 +176,19 @@ double factorial_of(double k) { return std::tgamma(k + 1); }
 // What x has a sign for, which the result has, too.
 Array with_sign_of(const Array& x, const Array& magnitude) { return where(less(x, 0), -magnitude, magnitude); }
 
-std::pair<Array, Array> sine_and_cosine_integral(const Array& x) {
-  static const auto kSine = alternating<18>([](double k) { return 1 / ((2 * k + 1) * factorial_of(2 * k + 1)); });
+// Sine and cosine of f64; if narrow, of the nearest f32 and in it.
+std::pair<Array, Array> sine_and_cosine(const Array& x, bool is_narrow) {
+  if (!is_narrow) return {sin(x), cos(x)};
+  const Array narrow = convert(x, float32);
+  return {convert(sin(narrow), float64), convert(cos(narrow), float64)};
+}
+
+template <std::size_t kTerms>
+std::pair<Array, Array> sine_and_cosine_integral(const Array& x, bool is_narrow) {
+  static const auto kSine = alternating<kTerms>([](double k) { return 1 / ((2 * k + 1) * factorial_of(2 * k + 1)); });
   // Without the first term, which is the logarithm.
-  static const auto kCosine = alternating<18>([](double k) { return -1 / ((2 * k + 2) * factorial_of(2 * k + 2)); });
+  static const auto kCosine =
+      alternating<kTerms>([](double k) { return -1 / ((2 * k + 2) * factorial_of(2 * k + 2)); });
   const Array size = abs(x);
   const Array is_small = less_equal(size, kSineSplit);
   const Array small = minimum(size, kSineSplit);
@@ -193,8 +202,7 @@ std::pair<Array, Array> sine_and_cosine_integral(const Array& x) {
   const Array is_near = greater_equal(z, kSineNear);
   const Array f = ratio(is_near, z, kSineFNearOver, kSineFNearUnder, kSineFFarOver, kSineFFarUnder) / large;
   const Array g = ratio(is_near, z, kSineGNearOver, kSineGNearUnder, kSineGFarOver, kSineGFarUnder) / square(large);
-  const Array s = sin(large);
-  const Array c = cos(large);
+  const auto [s, c] = sine_and_cosine(large, is_narrow);
   const Array si_large = where(is_infinite, kFullTurn / 4, kFullTurn / 4 - f * c - g * s);
   const Array ci_large = where(is_infinite, 0, f * s - g * c);
   const Array ci = where(is_small, ci_small, ci_large);
@@ -285,15 +293,18 @@ Array owens_t_of(const Array& h, const Array& a, bool is_narrow) {
   // Less than infinity, which times 0 is no number.
   const Array base = minimum(where(is_steep, product, height), 1e150);
   const Array end = minimum(where(is_steep, 1.0 / slope, slope), reach / maximum(base, 1e-300));
-  const Array squared = square(end);
   const Array half = -0.5 * square(base);
+  // All terms are positive, so that those of a narrow result are as exact as it is.
+  const Dtype dtype = is_narrow ? float32 : float64;
+  const Array squared = convert(square(end), dtype);
+  const Array fall = convert(maximum(half, -1e30), dtype);
   std::optional<Array> sum;
   for (const Node& node : nodes) {
     const Array t = squared * (node.place * node.place);
-    const Array term = exp(half * t) / (t + 1.0) * node.weight;
+    const Array term = exp(fall * t) / (t + 1.0) * node.weight;
     sum = sum ? *sum + term : term;
   }
-  const Array below = end * *sum * exp(half) * (1 / kFullTurn);
+  const Array below = end * convert(*sum, float64) * exp(half) * (1 / kFullTurn);
   const Array above_h = share_above(height);
   const Array above_product = share_above(product);
   // T(h, a) + T(a h, 1 / a), by the shares above or, where these are half of all, by those between.
@@ -331,7 +342,14 @@ struct Parts {
 
 Parts product(const Parts& a, const Parts& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-Parts faddeeva(const Parts& z, const Weideman& way) {
+// The sine and cosine of an angle; if narrow, in f32, of what is left of it without whole turns.
+std::pair<Array, Array> sine_and_cosine_of_angle(const Array& angle, bool is_narrow) {
+  if (!is_narrow) return {sin(angle), cos(angle)};
+  const Array turns = angle * (1 / kFullTurn);
+  return sine_and_cosine((turns - rint(turns)) * kFullTurn, true);
+}
+
+Parts faddeeva(const Parts& z, const Weideman& way, bool is_narrow) {
   const Array is_below = less(z.im, 0);
   const Parts upper{where(is_below, -z.re, z.re), abs(z.im)};
   // 1 / (L - i z), and (L + i z) / (L - i z) in the disc of radius 1.
@@ -349,9 +367,8 @@ Parts faddeeva(const Parts& z, const Weideman& way) {
   const Parts value{2.0 * series.re + inverse.re * (1 / kRootOfPi), 2.0 * series.im + inverse.im * (1 / kRootOfPi)};
   // w(z) = 2 exp(-z^2) - w(-z).
   const Array size = 2.0 * exp(square(upper.im) - square(upper.re));
-  const Array angle = -2.0 * upper.re * upper.im;
-  return {where(is_below, size * cos(angle) - value.re, value.re),
-          where(is_below, size * sin(angle) - value.im, value.im)};
+  const auto [sine, cosine] = sine_and_cosine_of_angle(-2.0 * upper.re * upper.im, is_narrow);
+  return {where(is_below, size * cosine - value.re, value.re), where(is_below, size * sine - value.im, value.im)};
 }
 
 // ---- Legendre functions.
@@ -403,7 +420,10 @@ SiciResult sici(const Operand& x) {
   const Caller caller("sici", x.where());
   Widened operands({&x});
   operands.weak = false;
-  const auto [si, ci] = sine_and_cosine_integral(operands.arrays[0]);
+  const Array& array = operands.arrays[0];
+  const bool is_narrow = operands.is_narrow();
+  const auto [si, ci] =
+      is_narrow ? sine_and_cosine_integral<12>(array, true) : sine_and_cosine_integral<18>(array, false);
   return {operands.rounded(si), operands.rounded(ci)};
 }
 
@@ -431,7 +451,7 @@ Array wofz(const Operand& z) {
   const bool is_wide = floats == float64;
   const Array re = convert(is_complex(given.dtype()) ? real(given) : given, float64);
   const Array im = is_complex(given.dtype()) ? convert(imag(given), float64) : zeros_like(re);
-  const Parts value = faddeeva({re, im}, is_wide ? kWide : kNarrow);
+  const Parts value = faddeeva({re, im}, is_wide ? kWide : kNarrow, !is_wide);
   const Dtype part = is_wide ? float64 : float32;
   return lax::complex(convert(value.re, part), convert(value.im, part));
 }

@@ -1006,16 +1006,17 @@ def fft():
 
 
 # ---- Attention: by jax.nn.dot_product_attention in f64, and its vjp. It has the softmax in f32 nevertheless, so that
-# cases of f64 would show nothing.
+# cases of f64 would show nothing. Cases of smaller floats are rounded from these too: JAX rounds their weights on the
+# way. The operands are numbers that every dtype has.
 
 
 def attention():
     rng = np.random.default_rng(10)
     flag = lambda value: "true" if value else "false"
-    forms = itertools.product(((2, 3, 4, 1, 2, 3), (1, 3, 5, 2, 1, 2), (1, 20, 18, 1, 1, 1)), (False, True),
-                              ("", "bias", "mask", "bias mask"))
-    for (b, t, s, k, g, h), causal, others in forms:
-        some = lambda *shape: (rng.integers(-16, 17, shape) / 8).astype(np.float32)
+    forms = itertools.product(("f32", "f16", "bf16"), ((2, 3, 4, 1, 2, 3), (1, 3, 5, 2, 1, 2), (1, 20, 18, 1, 1, 1)),
+                              (False, True), ("", "bias", "mask", "bias mask"))
+    for dtype, (b, t, s, k, g, h), causal, others in forms:
+        some = lambda *shape: (rng.integers(-16, 17, shape) / 8).astype(NUMPY[dtype])
         query, key, value, cotangent = some(b, t, k, g, h), some(b, s, k, h), some(b, s, k, h), some(b, t, k, g, h)
         bias, mask = some(1, k, g, t, s), rng.random((b, 1, 1, t, s)) < 0.7
         wide = lambda x: jnp.asarray(x.astype(np.float64))
@@ -1031,10 +1032,11 @@ def attention():
         attrs = {"scale": "f64(0.5)", "causal": flag(causal), "biased": flag("bias" in others),
                  "masked": flag("mask" in others)}
         given = [query, key, value] + [bias] * ("bias" in others) + [mask] * ("mask" in others)
-        narrow = lambda x: np.asarray(x).astype(np.float32)
-        yield case("attention", given, narrow(result), 500, attrs)
+        narrow = lambda x: np.asarray(x).astype(NUMPY[dtype])
+        bound, bound_of_gradient = (500, 20000) if dtype == "f32" else (2, 4)  # Small ones by cancellation.
+        yield case("attention", given, narrow(result), bound, attrs)
         gradients = [narrow(x) for x in pull(wide(cotangent))]
-        yield case("attention_gradient", [cotangent] + given, gradients, 20000, attrs)  # Small ones by cancellation.
+        yield case("attention_gradient", [cotangent] + given, gradients, bound_of_gradient, attrs)
 
 
 FILES = {

@@ -15,6 +15,7 @@
 
 #include "ops/batching.h"
 #include "ops/derivatives.h"
+#include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -56,18 +57,22 @@ void check_attention(const InferContext& context, std::size_t first) {
                             to_string(query), to_string(key), to_string(value)));
   }
   const Dtype dtype = context.inputs[0].dtype;
-  const auto check_dtype = [&](const Type& type, Dtype wanted) {
-    if (type.dtype != wanted || (dtype != float32 && dtype != float64)) {
+  const auto check_dtype = [&](const Type& type, bool is_allowed) {
+    if (!is_allowed || !is_floating(dtype)) {
       throw TypeMismatch(
-          fmt::format("{}: takes f32 or f64, all of one dtype, and masks of bool; not {} and {}",
-                      Caller::function_or(context.op.name), to_string(context.inputs[0]), to_string(type)),
+          fmt::format(
+              "{}: takes floats of one dtype, a bias of this or of f32 for smaller ones, and masks of bool; not "
+              "{} and {}",
+              Caller::function_or(context.op.name), to_string(context.inputs[0]), to_string(type)),
           context.where);
     }
   };
-  for (std::size_t i = 0; i < kOthers; ++i) check_dtype(types[i], dtype);
+  for (std::size_t i = 0; i < kOthers; ++i) check_dtype(types[i], types[i].dtype == dtype);
   const Shape logits = shape_of_logits(query.shape, key.shape);
   for (std::size_t i = kOthers; i < types.size(); ++i) {
-    check_dtype(types[i], is_masked(context.attrs) && i == mask_place(context.attrs) ? bool_ : dtype);
+    const bool is_mask = is_masked(context.attrs) && i == mask_place(context.attrs);
+    check_dtype(types[i],
+                is_mask ? types[i].dtype == bool_ : types[i].dtype == dtype || types[i].dtype == dtype_of_sums(dtype));
     bool broadcasts = types[i].rank() == logits.size();
     for (std::size_t d = 0; broadcasts && d < logits.size(); ++d) {
       broadcasts = types[i].shape[d] == 1 || types[i].shape[d] == logits[d];
@@ -101,6 +106,7 @@ std::vector<Type> infer_attention_gradient(const InferContext& context) {
   for (std::size_t i = 0; i < kOthers; ++i) {
     results.push_back(like_operands(context, types[i].shape));
     results.back().weak = types[i].weak;
+    if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) results.back().dtype = *dtype;
   }
   return results;
 }
@@ -170,6 +176,14 @@ bool sees(const AttentionViews& a, std::int64_t b, std::int64_t k, std::int64_t 
          (!a.causal || s <= a.first_query + t);
 }
 
+// Calls f(T{}) for the dtypes that there are.
+template <class F>
+void with_float(Dtype dtype, F&& f) {
+  if (dtype == float16) return f(float16_t{});
+  if (dtype == bfloat16) return f(bfloat16_t{});
+  return dtype == float32 ? f(float{}) : f(double{});
+}
+
 // The weights of a query, in f64.
 template <class T>
 std::vector<double> weights_of(const AttentionViews& a, std::int64_t b, std::int64_t k, std::int64_t g,
@@ -181,7 +195,10 @@ std::vector<double> weights_of(const AttentionViews& a, std::int64_t b, std::int
     double sum = 0;
     for (std::int64_t h = 0; h < a.h; ++h) sum += static_cast<double>(q[h]) * static_cast<double>(y[h]);
     sum *= a.scale;
-    if (a.bias != nullptr) sum += static_cast<double>(a.bias->as<T>()[a.logits(*a.bias, b).at(k, g, t, s)]);
+    if (a.bias != nullptr) {
+      const std::int64_t at = a.logits(*a.bias, b).at(k, g, t, s);
+      with_float(a.bias->dtype, [&]<class E>(E) { sum += static_cast<double>(a.bias->as<E>()[at]); });
+    }
     weights[static_cast<std::size_t>(s)] = sees(a, b, k, g, t, s) ? sum : kHiddenLogit;
   }
   const double most = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
@@ -202,10 +219,12 @@ void for_each_query(const AttentionViews& dims, F&& f) {
   }
 }
 
-// Calls f(T{}) for the dtypes that there are.
-template <class F>
-void with_float(Dtype dtype, F&& f) {
-  return dtype == float32 ? f(float{}) : f(double{});
+// Writes elements from `first` on, rounded to the dtype.
+void store_elements(const std::vector<double>& from, const TensorView& to, std::int64_t first) {
+  with_float(to.dtype, [&]<class T>(T) {
+    T* out = to.as<T>() + first;
+    for (const double one : from) *out++ = from_accumulator<T>(one);
+  });
 }
 
 void attention(const KernelContext& context) {
@@ -213,15 +232,12 @@ void attention(const KernelContext& context) {
   with_float(context.inputs[0].dtype, [&]<class T>(T) {
     for_each_query(dims, [&](std::int64_t b, std::int64_t k, std::int64_t g, std::int64_t t) {
       const std::vector<double> row = weights_of<T>(dims, b, k, g, t);
-      T* out = context.outputs[0].as<T>() + dims.query_at(b, t, k, g) * dims.v;
-      for (std::int64_t v = 0; v < dims.v; ++v) {
-        double sum = 0;
-        for (std::int64_t s = 0; s < dims.s; ++s) {
-          const T* value = context.inputs[kValue].as<T>() + dims.key_at(b, s, k) * dims.v;
-          sum += row[static_cast<std::size_t>(s)] * static_cast<double>(value[v]);
-        }
-        out[v] = static_cast<T>(sum);
+      std::vector<double> sums(static_cast<std::size_t>(dims.v));
+      for (std::int64_t s = 0; s < dims.s; ++s) {
+        const T* value = context.inputs[kValue].as<T>() + dims.key_at(b, s, k) * dims.v;
+        for (double& sum : sums) sum += row[static_cast<std::size_t>(s)] * static_cast<double>(*value++);
       }
+      store_elements(sums, context.outputs[0], dims.query_at(b, t, k, g) * dims.v);
     });
   });
 }
@@ -262,14 +278,10 @@ void attention_gradient(const KernelContext& context) {
           of_keys[static_cast<std::size_t>(place * dims.h + h)] += slope * static_cast<double>(query[h]);
         }
       }
-      T* out = context.outputs[0].as<T>() + at * dims.h;
-      for (std::int64_t h = 0; h < dims.h; ++h) out[h] = static_cast<T>(of_query[static_cast<std::size_t>(h)]);
+      store_elements(of_query, context.outputs[0], at * dims.h);
     });
-    const auto store = [](const std::vector<double>& from, T* to) {
-      for (std::size_t i = 0; i < from.size(); ++i) to[i] = static_cast<T>(from[i]);
-    };
-    store(of_keys, context.outputs[1].as<T>());
-    store(of_values, context.outputs[2].as<T>());
+    store_elements(of_keys, context.outputs[1], 0);
+    store_elements(of_values, context.outputs[2], 0);
   });
 }
 
@@ -289,7 +301,7 @@ double flops_of_gradient(const RuleContext& context) { return flops_of_products(
 // ---- Derivatives
 
 // Attention written out, with logits and weights as arrays (batch, k, g, t, s): what derivatives by other means than
-// attention_gradient are made of.
+// attention_gradient are made of. It computes in the dtype of sums.
 class Formula {
  public:
   Formula(Builder& build, const Attrs& attrs, std::vector<ValueId> operands)
@@ -297,7 +309,15 @@ class Formula {
         attrs_(attrs),
         operands_(std::move(operands)),
         batch_(build.type(operands_[kQuery]).rank() - 4),
-        shape_(shape_of_logits(build.type(operands_[kQuery]).shape, build.type(operands_[kKey]).shape)) {}
+        shape_(shape_of_logits(build.type(operands_[kQuery]).shape, build.type(operands_[kKey]).shape)) {
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      if (!is_masked(attrs) || i != mask_place(attrs)) operands_[i] = wide(operands_[i]);
+    }
+  }
+
+  ValueId wide(ValueId x) const { return as(x, dtype_of_sums(build_.type(x).dtype)); }
+  MaybeValue wide(MaybeValue x) const { return x ? MaybeValue(wide(*x)) : std::nullopt; }
+  ValueId as(ValueId x, Dtype dtype) const { return build_.type(x).dtype == dtype ? x : build_.convert(x, dtype); }
 
   ValueId query() const { return operands_[kQuery]; }
   ValueId key() const { return operands_[kKey]; }
@@ -412,9 +432,10 @@ ValueId change_of_result(Builder& build, const Attrs& attrs, std::vector<ValueId
   Builder inside(body, build.where());
   const Formula formula(inside, attrs, {given.begin() + kOthers, given.end()});
   const ValueId weights = formula.weights();
-  const ValueId logits = formula.seen(*formula.logits_of(given[kQuery], given[kKey]), 0);
-  body.outputs = {inside.add(formula.means(formula.changed(weights, logits), formula.value()),
-                             formula.means(weights, given[kValue]))};
+  const ValueId logits = formula.seen(*formula.logits_of(formula.wide(given[kQuery]), formula.wide(given[kKey])), 0);
+  const ValueId change = inside.add(formula.means(formula.changed(weights, logits), formula.value()),
+                                    formula.means(weights, formula.wide(given[kValue])));
+  body.outputs = {formula.as(change, build.type(all[kQuery]).dtype)};
   Graph transposed;
   transposed.name = "attention_gradient";
   transposed.axes = build.axes();
@@ -441,8 +462,9 @@ std::vector<MaybeValue> jvp_of_attention(const JvpContext& context) {
   }
   if (is_biased(context.attrs) && context.tangents[kOthers]) {
     const Formula formula(build, context.attrs, operands);
-    const ValueId logits = formula.seen(formula.broadcast(*context.tangents[kOthers]), 0);
-    sum = formula.added(sum, formula.means(formula.changed(formula.weights(), logits), formula.value()));
+    const ValueId logits = formula.seen(formula.broadcast(formula.wide(*context.tangents[kOthers])), 0);
+    const ValueId change = formula.means(formula.changed(formula.weights(), logits), formula.value());
+    sum = formula.added(sum, formula.as(change, build.type(operands[kQuery]).dtype));
   }
   return {sum};
 }
@@ -461,10 +483,14 @@ std::vector<MaybeValue> jvp_of_gradient(const JvpContext& context) {
     const std::vector<ValueId> made = build.equation(context.op, context.attrs, std::move(given));
     std::copy(made.begin(), made.end(), results.begin());
   }
-  const auto changes = context.tangents.subspan(1);
-  if (std::ranges::none_of(changes, [](const MaybeValue& one) { return one.has_value(); })) return results;
+  if (std::ranges::none_of(context.tangents.subspan(1), [](const MaybeValue& one) { return one.has_value(); }))
+    return results;
   const Formula formula(build, context.attrs, operands);
-  const ValueId c = context.primals.operand(0);
+  std::vector<MaybeValue> changes(operands.size());
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (context.tangents[i + 1]) changes[i] = formula.wide(*context.tangents[i + 1]);
+  }
+  const ValueId c = formula.wide(context.primals.operand(0));
   const ValueId p = formula.weights();
   const ValueId a = formula.products(c, formula.value());
   const ValueId slopes =
@@ -486,7 +512,8 @@ std::vector<MaybeValue> jvp_of_gradient(const JvpContext& context) {
     mean = formula.added(mean, formula.sums(build.multiply(p, a_change)));
     change = formula.added(change, build.multiply(p, a_change));
   }
-  const auto add = [&](std::size_t i, ValueId more) { results[i] = formula.added(results[i], more); };
+  std::vector<MaybeValue> sums(kOthers);
+  const auto add = [&](std::size_t i, ValueId more) { sums[i] = formula.added(sums[i], more); };
   if (change) {
     const ValueId slopes_change = formula.scaled(formula.seen(build.subtract(*change, build.multiply(p, *mean)), 0));
     add(kQuery, formula.means(slopes_change, formula.key()));
@@ -495,6 +522,9 @@ std::vector<MaybeValue> jvp_of_gradient(const JvpContext& context) {
   if (changes[kKey]) add(kQuery, formula.means(slopes, *changes[kKey]));
   if (changes[kQuery]) add(kKey, formula.gathered(slopes, *changes[kQuery], context.results[kKey]));
   if (p_change) add(kValue, formula.gathered(*p_change, c, context.results[kValue]));
+  for (std::size_t i = 0; i < kOthers; ++i) {
+    if (sums[i]) results[i] = formula.added(results[i], formula.as(*sums[i], build.type(operands[i]).dtype));
+  }
   return results;
 }
 
@@ -539,6 +569,8 @@ std::vector<Batched> batch_of_attention(const BatchContext& context) {
 
 constexpr AttrFacts kAttentionAttributes = {
     {.name = "scale"}, {.name = "causal"}, {.name = "biased"}, {.name = "masked"}};
+constexpr AttrFacts kGradientAttributes = {
+    {.name = "scale"}, {.name = "causal"}, {.name = "biased"}, {.name = "masked"}, {.name = "dtype"}};
 
 const std::array kAttentionOps = {
     OpDef{.name = "attention",
@@ -568,11 +600,13 @@ const std::array kAttentionOps = {
           .transpose = transpose_gradient,
           .batch = batch_of_attention,
           .takes_whole_sums = true,  // Of which it makes several.
-          .attributes = kAttentionAttributes,
+          .attributes = kGradientAttributes,
           .sees_start = true},
 };
 
 }  // namespace
+
+Dtype dtype_of_sums(Dtype dtype) { return size_of(dtype) < size_of(float32) ? float32 : dtype; }
 
 Shape shape_of_logits(const Shape& query, const Shape& key) {
   const std::size_t batch = query.size() - 4;

@@ -14,6 +14,9 @@ namespace shoal {
 /// instead of NaN.
 inline constexpr double kHiddenLogit = -1e38;
 
+/// What operands of a dtype are added up in: f32, or their own if it is larger.
+Dtype dtype_of_sums(Dtype dtype);
+
 /// (batch, k, g, t, s), of queries (batch, t, k, g, h) and keys (batch, s, k, h).
 Shape shape_of_logits(const Shape& query, const Shape& key);
 

@@ -1350,7 +1350,7 @@ class Partitioner {
     for (const Placement& result : results) sharded = sharded | result.sharded();
     const AtomSet varying = varying_of_results(eqn, operands, sharded);
     Attrs attrs = left.attrs;
-    const bool widened = keeps_more_bits(eqn, operands, results[0]);
+    const bool widened = keeps_more_bits(eqn, operands, results);
     const auto counted = ruled.split_dims(FactorKind::kCounted, axes);
     const bool counts_wide = !counted.empty() && !is_integer(old_.type(eqn.outputs[0]).dtype);  // Floats would round.
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
@@ -1373,7 +1373,11 @@ class Partitioner {
     }
     for (const auto& [dim, atoms] : counted) outputs[0] = count_on(dim, atoms, outputs[0]);
     if (counts_wide) outputs[0] = converted(outputs[0], old_.type(eqn.outputs[0]).dtype);
-    for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      // Of several results, those that are whole have no use for more bits.
+      if (widened && results[i].partial.empty()) outputs[i] = converted(outputs[i], old_.type(eqn.outputs[i]).dtype);
+      forms_[eqn.outputs[i]] = {outputs[i]};
+    }
   }
 
   // Over which atoms devices compute different data of the operands, if results are split over some.
@@ -1393,8 +1397,10 @@ class Partitioner {
   static bool chooses_dtype(const OpDef& op) { return op.attributes.find("dtype") != nullptr; }
 
   // Whether summands of small floats are made, or were kept, with more bits than the result will have.
-  bool keeps_more_bits(const Eqn& eqn, const std::vector<ValueId>& operands, const Placement& result) const {
-    if (result.partial.empty() || !is_small_float(old_.type(eqn.outputs[0]).dtype)) return false;
+  bool keeps_more_bits(const Eqn& eqn, const std::vector<ValueId>& operands,
+                       const std::vector<Placement>& results) const {
+    const bool adds_up = std::ranges::any_of(results, [](const Placement& one) { return !one.partial.empty(); });
+    if (!adds_up || !is_small_float(old_.type(eqn.outputs[0]).dtype)) return false;
     const bool adds = eqn.op->elementwise == nullptr && chooses_dtype(*eqn.op);
     return adds || std::ranges::any_of(operands,
                                        [&](ValueId id) { return is_open(id) && !is_small_float(new_.type(id).dtype); });

@@ -123,6 +123,39 @@ TEST(Attention, HasTheSameBitsOverDevices) {
   }
 }
 
+// Nothing is converted outside of the op, and sums over devices are rounded once.
+TEST(Attention, OfSmallFloats) {
+  const Mesh mesh = make_mesh({8}, {"x"});
+  for (const Dtype dtype : {float16, bfloat16}) {
+    const Array q = some({1, 1024, 4, 32}, 1).astype(dtype);
+    const Array k = some({1, 1024, 2, 32}, 2).astype(dtype);
+    const Array v = some({1, 1024, 2, 32}, 3).astype(dtype);
+    EXPECT_LE(jit(attend).lower(q, k, v).compile().memory_analysis().temp_size, kMiB / 8);
+    const Array result = jit(attend)(q, k, v);
+    EXPECT_EQ(result.dtype(), dtype);
+    const float unit = dtype == float16 ? 0x1p-11F : 0x1p-8F;
+    const auto expect_close = [&](const Array& got, const Array& want) {
+      const Array error = max(abs(got.astype(float32) - want.astype(float32)));
+      EXPECT_LE(error.item<float>(), 2 * unit * max(abs(want.astype(float32))).item<float>());
+    };
+    const auto wide = [](const Array& x) { return x.astype(float32); };
+    expect_close(result, attend(wide(q), wide(k), wide(v)));
+    const auto pulled = jit(
+        [](const Array& x, const Array& y, const Array& z, const Array& c) { return vjp(attend, x, y, z).second(c); });
+    const auto [of_q, of_k, of_v] = pulled(q, k, v, q);
+    const auto [want_q, want_k, want_v] = pulled(wide(q), wide(k), wide(v), wide(q));
+    const Array split = device_put(q, NamedSharding(mesh, P(none, "x")));
+    const auto [split_q, split_k, split_v] = pulled(split, k, v, split);
+    EXPECT_EQ(split_k.dtype(), dtype);
+    expect_close(of_q, want_q);
+    expect_close(of_k, want_k);
+    expect_close(of_v, want_v);
+    expect_close(split_q, want_q);
+    expect_close(split_k, want_k);
+    expect_close(split_v, want_v);
+  }
+}
+
 // A mask or bias may be divided too, and a shard of queries knows where it begins.
 TEST(Attention, OfExplicitAxes) {
   const Mesh mesh = make_mesh({4}, {"x"}, {.axis_types = {AxisType::kExplicit}});

@@ -238,6 +238,8 @@ Array grouped(const Array& array, const Shape& logits) {
   return reshape(array, {shape[0], is_shared ? 1 : logits[1], is_shared ? 1 : logits[2], shape[2], shape[3]});
 }
 
+bool is_small(Dtype dtype) { return size_of(dtype) < size_of(float32); }
+
 // Of operands with a batch dimension, and queries whose heads are in groups: b t k g h.
 Array attention(Array query, const Array& key, const Array& value, const AttentionOptions& options) {
   const Shape& q = query.shape();
@@ -250,7 +252,12 @@ Array attention(Array query, const Array& key, const Array& value, const Attenti
     scale = to_scalar(*options.scale->number(), float64).as<double>();
   }
   std::vector<Array> operands = {query, key, value};
-  if (options.bias) operands.push_back(grouped(*options.bias, logits).astype(query.dtype()));
+  if (options.bias) {
+    // In f32 it may be too large for smaller floats.
+    const Array bias = grouped(*options.bias, logits);
+    const bool is_wide = is_small(query.dtype()) && bias.dtype() != query.dtype();
+    operands.push_back(bias.astype(is_wide ? float32 : query.dtype()));
+  }
   if (options.mask) operands.push_back(truth(grouped(*options.mask, logits)));
   return bind("attention",
               {{"scale", Scalar::of(scale)},
@@ -290,10 +297,11 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
   if (!is_floating(element.dtype)) {
     throw misuse<TypeMismatch>("takes floats, not {}", name_of(element.dtype));
   }
-  const bool is_half = size_of(element.dtype) < size_of(float32);
+  // The product of queries and a scale that is an array would be rounded.
+  const bool is_scaled = options.scale && options.scale->array() != nullptr;
+  const Dtype inside = is_scaled && is_small(element.dtype) ? float32 : element.dtype;
   const auto prepared = [&](const Operand& x, const Shape& shape) {
-    const Array array = convert(to_array(x), is_half ? float32 : element.dtype, element.weak);
-    return reshape(array, shape);
+    return reshape(convert(to_array(x), inside, element.weak), shape);
   };
   const Array result = attention(prepared(query, queries), prepared(key, keys), prepared(value, keys), options);
   return convert(reshape(result, q), element.dtype, element.weak);

@@ -39,8 +39,31 @@ constexpr Arithmetic kArithmeticOf = std::is_same_v<T, float> ? Arithmetic::kF32
 
 // Some of `most` queries, in whole panels.
 std::int64_t whole_panels(Dtype dtype, std::int64_t most) {
-  const std::int64_t width = panel_columns(dtype == float32 ? Arithmetic::kF32 : Arithmetic::kF64);
+  const std::int64_t width = panel_columns(dtype == float64 ? Arithmetic::kF64 : Arithmetic::kF32);
   return std::max<std::int64_t>(1, most / width) * width;
+}
+
+// ---- Elements in the dtype of sums, T, of arrays of this dtype or, if it is f32, of a smaller one.
+
+template <class T>
+void load(const TensorView& from, std::int64_t first, std::int64_t count, T* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (from.dtype == float16) return convert(from.as<float16_t>() + first, count, to);
+    if (from.dtype == bfloat16) {
+      std::copy_n(from.as<bfloat16_t>() + first, count, to);
+      return;
+    }
+  }
+  std::copy_n(from.as<T>() + first, count, to);
+}
+
+template <class T>
+void store(const T* from, std::int64_t count, const TensorView& to, std::int64_t first) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (to.dtype == float16) return convert(from, count, to.as<float16_t>() + first);
+    if (to.dtype == bfloat16) return convert(from, count, to.as<bfloat16_t>() + first);
+  }
+  std::copy_n(from, count, to.as<T>() + first);
 }
 
 /// Rows of a matrix.
@@ -50,25 +73,25 @@ struct Rows {
   std::int64_t stride;
 };
 
-/// The keys or the values of a head, in blocks. Blocks that are read often are copied, because rows that lie as far
-/// apart as those of arrays with several heads share few sets of the cache.
+/// The keys or the values of a head, in blocks. Blocks of smaller dtypes are copied, and those that are read often,
+/// because rows that lie as far apart as those of arrays with several heads share few sets of the cache.
 template <class T>
 class HeadRows {
  public:
-  HeadRows(const AttentionViews& views, const TensorView& view, bool copies)
+  HeadRows(const AttentionViews& views, const TensorView& view, bool is_read_often)
       : a_(views),
-        data_(view.as<T>()),
+        view_(view),
         extent_(view.shape.back()),
         stride_(odd_lines(extent_)),
-        copy_(copies && views.k > 1 ? kKeyBlock * stride_ : 0),
-        copies_(copies && views.k > 1) {}
+        copies_((is_read_often && views.k > 1) || size_of(view.dtype) < static_cast<std::int64_t>(sizeof(T))),
+        copy_(copies_ ? kKeyBlock * stride_ : 0) {}
 
   Rows<T> block(std::int64_t head, std::int64_t first, std::int64_t count) const {
-    const T* from = data_ + a_.key_at(head / a_.k, first, head % a_.k) * extent_;
+    std::int64_t from = a_.key_at(head / a_.k, first, head % a_.k) * extent_;
     const std::int64_t stride = a_.k * extent_;
-    if (!copies_) return {from, stride};
+    if (!copies_) return {view_.as<T>() + from, stride};
     T* to = copy_.data();
-    for (std::int64_t i = 0; i < count; ++i, from += stride, to += stride_) std::copy_n(from, extent_, to);
+    for (std::int64_t i = 0; i < count; ++i, from += stride, to += stride_) load(view_, from, extent_, to);
     return {copy_.data(), stride_};
   }
 
@@ -80,11 +103,11 @@ class HeadRows {
   }
 
   const AttentionViews& a_;
-  const T* data_;
+  const TensorView& view_;
   std::int64_t extent_;
   std::int64_t stride_;
-  Workspace<T> copy_;
   bool copies_;
+  Workspace<T> copy_;
 };
 
 /// A strip of queries of a key head, of which there are those of its group at each position. What they have for each of
@@ -99,6 +122,7 @@ class Strip {
         most_(most),
         extent_(extent),
         numbers_(4 * most),
+        row_(std::max(views.h, views.v)),
         sums_(extent * most) {}
 
   /// Begins with the queries from `first` on.
@@ -205,8 +229,8 @@ class Strip {
       const std::int64_t some = std::clamp<std::int64_t>(count_ - panel, 0, width_);
       if (some < width_) std::fill_n(to, extent * width_, T{});
       for (std::int64_t query = 0; query < some; ++query) {
-        const T* from = x.as<T>() + offset_of(panel + query, extent);
-        for (std::int64_t n = 0; n < extent; ++n) to[n * width_ + query] = from[n] * scale;
+        load(x, offset_of(panel + query, extent), extent, row_.data());
+        for (std::int64_t n = 0; n < extent; ++n) to[n * width_ + query] = row_.data()[n] * scale;
       }
     }
   }
@@ -217,18 +241,19 @@ class Strip {
     for (std::int64_t n = 0; n < extent; n += width_, to += width_ * columns_) {
       const std::int64_t some = std::min(width_, extent - n);
       for (std::int64_t query = 0; query < count_; ++query) {
-        std::copy_n(x.as<T>() + offset_of(query, extent) + n, some, to + query * width_);
+        load(x, offset_of(query, extent) + n, some, to + query * width_);
         std::fill_n(to + query * width_ + some, width_ - some, T{});
       }
     }
   }
 
   /// The sums as rows of a result, times factors of queries, if there are any, and one of all.
-  void store(const T* factors, T factor, const TensorView& result) const {
+  void store_sums(const T* factors, T factor, const TensorView& result) const {
     for (std::int64_t query = 0; query < count_; ++query) {
-      T* row = result.as<T>() + offset_of(query, extent_);
       const T times = factors == nullptr ? factor : factors[query] * factor;
-      for (std::int64_t n = 0; n < extent_; ++n) row[n] = a_.s == 0 ? T{} : sums_.data()[n * columns_ + query] * times;
+      for (std::int64_t n = 0; n < extent_; ++n)
+        row_.data()[n] = a_.s == 0 ? T{} : sums_.data()[n * columns_ + query] * times;
+      store(row_.data(), extent_, result, offset_of(query, extent_));
     }
   }
 
@@ -237,8 +262,14 @@ class Strip {
   /// Adds the bias to logits, and writes those of keys that a query does not see.
   void complete(ColumnBlock<T> logits, std::int64_t first) const {
     if (a_.bias != nullptr) {
-      for_each_element(
-          *a_.bias, logits, first, [](T& logit, T one) { logit += one; }, T{});
+      const auto add = [](T& logit, auto one) { logit += static_cast<T>(one); };
+      if (a_.bias->dtype == float16) {
+        for_each_element(*a_.bias, logits, first, add, float16_t{});
+      } else if (a_.bias->dtype == bfloat16) {
+        for_each_element(*a_.bias, logits, first, add, bfloat16_t{});
+      } else {
+        for_each_element(*a_.bias, logits, first, add, T{});
+      }
     }
     hide(logits, first, static_cast<T>(kHiddenLogit));
   }
@@ -293,13 +324,64 @@ class Strip {
   std::int64_t count_ = 0;
   std::int64_t end_ = 0;
   Workspace<T> numbers_;
+  Workspace<T> row_;
   Workspace<T> sums_;
 };
 
+// Calls f(T{}) with the type of sums.
 template <class F>
-void with_float_type(Dtype dtype, F&& f) {
-  return dtype == float32 ? f(float{}) : f(double{});
+void with_type_of_sums(Dtype dtype, F&& f) {
+  return dtype == float64 ? f(double{}) : f(float{});
 }
+
+/// The cotangents of keys and values of a head: parts of sums, which are added up in their order.
+template <class T>
+class SumOfParts {
+ public:
+  /// `results` are those of attention_gradient. Smaller ones than T have no room for sums.
+  SumOfParts(const AttentionViews& views, Views results)
+      : a_(views),
+        results_(results),
+        is_apart_(size_of(results[1].dtype) < static_cast<std::int64_t>(sizeof(T))),
+        sums_(is_apart_ ? size(views) : 0) {}
+
+  static std::int64_t size(const AttentionViews& views) { return views.s * (views.h + views.v); }
+
+  /// The sums of a part: those of keys, and then of values.
+  void add(const T* part, std::int64_t head, bool is_first) {
+    T* sums = sums_.data();
+    const auto add_rows = [&](const TensorView& result, std::int64_t extent, T factor) {
+      const std::int64_t stride = is_apart_ ? extent : a_.k * extent;
+      T* to = is_apart_ ? sums : result.as<T>() + first_of(head) * extent;
+      for (std::int64_t s = 0; s < a_.s; ++s, part += extent, to += stride) {
+        for (std::int64_t n = 0; n < extent; ++n) to[n] = is_first ? part[n] * factor : to[n] + part[n] * factor;
+      }
+      sums += a_.s * extent;
+    };
+    add_rows(results_[1], a_.h, static_cast<T>(a_.scale));
+    add_rows(results_[2], a_.v, T{1});
+  }
+
+  /// To be called after the last part.
+  void finish(std::int64_t head) const {
+    if (!is_apart_) return;
+    const T* sums = sums_.data();
+    for (const TensorView& result : results_.subspan(1)) {
+      const std::int64_t extent = result.shape.back();
+      for (std::int64_t s = 0; s < a_.s; ++s, sums += extent) {
+        store(sums, extent, result, (first_of(head) + s * a_.k) * extent);
+      }
+    }
+  }
+
+ private:
+  std::int64_t first_of(std::int64_t head) const { return a_.key_at(head / a_.k, 0, head % a_.k); }
+
+  const AttentionViews& a_;
+  Views results_;
+  bool is_apart_;
+  Workspace<T> sums_;
+};
 
 class AttentionKernel final : public Kernel {
  public:
@@ -310,7 +392,7 @@ class AttentionKernel final : public Kernel {
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
     const AttentionViews views(attrs_, inputs);
     const Tiles tiles(views);
-    with_float_type(views.query.dtype, [&]<class T>(T) {
+    with_type_of_sums(views.query.dtype, [&]<class T>(T) {
       const std::int64_t width = panel_columns(kArithmeticOf<T>);
       const std::int64_t count = divide_up(tiles.queries, width);
       std::deque<Strip<T>> strips;  // They stay where they are.
@@ -360,7 +442,7 @@ class AttentionKernel final : public Kernel {
         if (again) go_through_keys();
         for (const Strip<T>& strip : strips) {
           strip.invert_totals();
-          strip.store(strip.softmax().totals, T{1}, outputs[0]);
+          strip.store_sums(strip.softmax().totals, T{1}, outputs[0]);
         }
       }
     });
@@ -397,7 +479,9 @@ class AttentionGradientKernel final : public Kernel {
     Work work{.tiles = tiles.heads, .scratch_bytes = 0};
     if (tiles.apart) {
       work.tiles *= tiles.parts;
-      work.scratch_bytes = static_cast<std::size_t>(work.tiles * elements_of_sums(views)) * size_of(inputs[0].dtype);
+      with_type_of_sums(inputs[0].dtype, [&]<class T>(T) {
+        work.scratch_bytes = static_cast<std::size_t>(work.tiles * SumOfParts<T>::size(views)) * sizeof(T);
+      });
     }
     work.tiles = std::max<std::int64_t>(1, work.tiles);
     return work;
@@ -407,16 +491,19 @@ class AttentionGradientKernel final : public Kernel {
     const AttentionViews views(attrs_, inputs.subspan(1));
     const Tiles tiles(views);
     if (tiles.heads == 0) return;
-    with_float_type(inputs[0].dtype, [&]<class T>(T) {
+    with_type_of_sums(inputs[0].dtype, [&]<class T>(T) {
+      const std::int64_t size = SumOfParts<T>::size(views);
       if (tiles.apart) {
-        T* sums = reinterpret_cast<T*>(scratch) + tile * elements_of_sums(views);
+        T* sums = reinterpret_cast<T*>(scratch) + tile * size;
         return run_part<T>(views, inputs[0], outputs[0], tile / tiles.parts, tile % tiles.parts, tiles, sums);
       }
-      const Workspace<T> sums(elements_of_sums(views));
+      SumOfParts<T> all(views, outputs);
+      const Workspace<T> sums(size);
       for (std::int64_t part = 0; part < tiles.parts; ++part) {
         run_part<T>(views, inputs[0], outputs[0], tile, part, tiles, sums.data());
-        add_part<T>(views, sums.data(), tile, part, outputs);
+        all.add(sums.data(), tile, part == 0);
       }
+      all.finish(tile);
     });
   }
 
@@ -424,12 +511,14 @@ class AttentionGradientKernel final : public Kernel {
     const AttentionViews views(attrs_, inputs.subspan(1));
     const Tiles tiles(views);
     if (!tiles.apart) return;
-    with_float_type(inputs[0].dtype, [&]<class T>(T) {
+    with_type_of_sums(inputs[0].dtype, [&]<class T>(T) {
       const T* sums = reinterpret_cast<const T*>(scratch);
+      SumOfParts<T> all(views, outputs);
       for (std::int64_t head = 0; head < tiles.heads; ++head) {
-        for (std::int64_t part = 0; part < tiles.parts; ++part, sums += elements_of_sums(views)) {
-          add_part<T>(views, sums, head, part, outputs);
+        for (std::int64_t part = 0; part < tiles.parts; ++part, sums += SumOfParts<T>::size(views)) {
+          all.add(sums, head, part == 0);
         }
+        all.finish(head);
       }
     });
   }
@@ -448,9 +537,6 @@ class AttentionGradientKernel final : public Kernel {
     std::int64_t parts;
     bool apart;
   };
-
-  // Of the cotangents of a head's keys, and then of its values.
-  static std::int64_t elements_of_sums(const AttentionViews& views) { return views.s * (views.h + views.v); }
 
   // Writes the cotangents of the queries, and sums those of keys and values. Each block of keys is gone through twice:
   // for the powers of logits and the slopes, and, once their sums are known, for the products with these. In between
@@ -471,7 +557,7 @@ class AttentionGradientKernel final : public Kernel {
     const Workspace<T> slopes(views.s * most_columns);
     const Workspace<T> maxima(divide_up(views.s, kKeyBlock) * most_columns);
     T* of_values = of_keys + views.s * views.h;
-    std::fill_n(of_keys, elements_of_sums(views), T{});
+    std::fill_n(of_keys, SumOfParts<T>::size(views), T{});
     const auto for_each_block = [&](auto&& f) {
       for (std::int64_t first = 0; first < views.s; first += kKeyBlock) {
         const std::int64_t count = strip.keys_from(first);
@@ -516,22 +602,8 @@ class AttentionGradientKernel final : public Kernel {
         strip.add_over_queries(slopes_of_block, query_rows.data(), views.h, of_keys + first * views.h);
         strip.sum_over_keys(keys.block(head, first, block.rows), slopes_of_block);
       });
-      strip.store(nullptr, static_cast<T>(views.scale), of_queries);
+      strip.store_sums(nullptr, static_cast<T>(views.scale), of_queries);
     }
-  }
-
-  template <class T>
-  static void add_part(const AttentionViews& views, const T* sums, std::int64_t head, std::int64_t part,
-                       Views outputs) {
-    const std::int64_t first = views.key_at(head / views.k, 0, head % views.k);
-    const auto add = [&](std::int64_t extent, T factor, T* to) {
-      to += first * extent;
-      for (std::int64_t s = 0; s < views.s; ++s, sums += extent, to += views.k * extent) {
-        for (std::int64_t n = 0; n < extent; ++n) to[n] = part == 0 ? sums[n] * factor : to[n] + sums[n] * factor;
-      }
-    };
-    add(views.h, static_cast<T>(views.scale), outputs[1].as<T>());
-    add(views.v, T{1}, outputs[2].as<T>());
   }
 
   Attrs attrs_;

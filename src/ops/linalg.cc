@@ -472,6 +472,7 @@ std::vector<Type> infer_svd(const InferContext& context) {
   const bool full = context.attrs.get<bool>("full");
   const std::int64_t k = std::min(m, n);
   const Type u = batch_of(context, {m, full ? m : k});
+  if (context.attrs.contains("values_only")) return {with_dtype(batch_of(context, {k}), real_dtype(u.dtype))};
   return {u, with_dtype(batch_of(context, {k}), real_dtype(u.dtype)), batch_of(context, {full ? n : k, n})};
 }
 
@@ -536,6 +537,7 @@ void svd(const KernelContext& context) {
     const Matrix<W> a = matrix_at<W>(context.inputs[0], number);
     const bool is_tall = a.rows() >= a.columns();
     const Svd<W> result = svd_of_tall(is_tall ? a : adjoint(a), full);
+    if (context.outputs.size() == 1) return store(result.s, context.outputs[0], number);
     store(is_tall ? result.u : adjoint(result.vh), context.outputs[0], number);
     store(result.s, context.outputs[1], number);
     store(is_tall ? result.vh : adjoint(result.u), context.outputs[2], number);
@@ -569,9 +571,11 @@ double flops_of_eigh(double n, double) { return 9 * n * n * n; }
 
 double flops_of_svd(const RuleContext& context) {
   const bool full = context.attrs.get<bool>("full");
+  const bool has_vectors = !context.attrs.contains("values_only");
   return flops_of_matrices(context, [&](double m, double n) {
     const double k = std::min(m, n);
     const double l = std::max(m, n);
+    if (!has_vectors) return 4 * l * k * k - 4 * k * k * k / 3;
     return full ? 4 * l * l * k + 22 * k * k * k : 6 * l * k * k + 20 * k * k * k;
   });
 }
@@ -660,13 +664,13 @@ const std::array kLinalgOps = {
           .attributes = {{.name = "tile"}, {.name = "values_only"}}},
     OpDef{.name = "svd",
           .doc = "u, s and vh with a = u s vh: columns of u and rows of vh are orthonormal, s descends and is not "
-                 "negative. If `full`, u and vh are square.",
+                 "negative. If `full`, u and vh are square. If `values_only`, it is s alone.",
           .infer = infer_svd,
           .rule = batch_rule,
           .reference = svd,
           .flops = flops_of_svd,
           .jvp = jvp_of_svd,
-          .attributes = {{.name = "full"}}},
+          .attributes = {{.name = "full"}, {.name = "values_only"}}},
 };
 
 }  // namespace

@@ -252,6 +252,14 @@ std::vector<MaybeValue> jvp_of_svd(const JvpContext& context) {
   const Shape& shape = context.operands[0].shape;
   const std::int64_t m = shape[shape.size() - 2];
   const std::int64_t n = shape[shape.size() - 1];
+  if (context.attrs.contains("values_only")) {  // They have no derivative without vectors.
+    Attrs attrs = context.attrs;
+    attrs.erase("values_only");
+    const std::vector<ValueId> whole = build.equation(context.op, std::move(attrs), {context.primals.operand(0)});
+    const ValueId right = matrices.adjoint(whole[2]);
+    const ValueId inner = matrices.product(matrices.adjoint(whole[0]), matrices.product(*context.tangents[0], right));
+    return {matrices.real_diagonal(inner)};
+  }
   if (context.attrs.get<bool>("full") && m != n) {
     throw no_derivative<Unsupported>(
         context.build, "{} has no derivative of the full u and vh of matrices that are not square; the operand is {}",

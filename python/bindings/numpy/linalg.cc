@@ -64,6 +64,13 @@ linalg::SVDResult svd_of(nb::handle a, bool full_matrices) {
   return unlocked([&] { return linalg::svd(x, full_matrices); });
 }
 
+// Without the vectors, which take most of the time.
+Array values_of_svd(nb::handle a) {
+  const Operand x = operand(a, "svd", "a");
+  const Caller caller("svd", x.where());
+  return unlocked([&] { return linalg::svdvals(x); });
+}
+
 linalg::EighResult eigh_of(const char* name, nb::handle a, nb::handle uplo, bool symmetrize_input) {
   const Operand x = operand(a, name, "a");
   linalg::UploOptions options{.symmetrize_input = symmetrize_input};
@@ -111,8 +118,8 @@ void bind_numpy_linalg(nb::module_& m) {
                    nb::handle subset_by_index) -> nb::object {
         static_cast<void>(hermitian);
         if (!subset_by_index.is_none()) not_implemented("svd: subset_by_index is not supported");
-        const linalg::SVDResult result = svd_of(a, full_matrices && compute_uv);
-        if (!compute_uv) return nb::cast(result.S);
+        if (!compute_uv) return nb::cast(values_of_svd(a));
+        const linalg::SVDResult result = svd_of(a, full_matrices);
         return svd_result(result.U, result.S, result.Vh);
       },
       "a"_x, "full_matrices"_x = true, "compute_uv"_x = true, "hermitian"_x = false, "subset_by_index"_x = nb::none(),
@@ -462,8 +469,8 @@ void bind_scipy_linalg(nb::module_& m) {
   m.def(
       "svd",
       [](nb::handle a, Flag full_matrices, Flag compute_uv, Flag, Flag, nb::handle) -> nb::object {
-        const linalg::SVDResult result = svd_of(a, full_matrices && compute_uv);
-        if (!compute_uv) return nb::cast(result.S);
+        if (!compute_uv) return nb::cast(values_of_svd(a));
+        const linalg::SVDResult result = svd_of(a, full_matrices);
         return nb::make_tuple(result.U, result.S, result.Vh);
       },
       "a"_x, "full_matrices"_x = true, "compute_uv"_x = true, "overwrite_a"_x = false, "check_finite"_x = true,

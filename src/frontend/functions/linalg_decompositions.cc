@@ -213,7 +213,7 @@ SVDResult svd(const Operand& a, bool full_matrices) {
 
 Array svdvals(const Operand& a) {
   const Caller caller("svdvals", a.where());
-  return decomposed("svd", {{"full", false}}, matrices(a))[1];
+  return decomposed("svd", {{"full", false}, {"values_only", true}}, matrices(a))[0];
 }
 
 }  // namespace linalg

@@ -251,22 +251,27 @@ void ByLapack<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>*
   const std::int64_t n = problem.columns;
   const std::int64_t left = problem.left();
   const std::int64_t right = problem.right();
-  ColumnMajor<T> left_vectors(m, left);
-  ColumnMajor<T> right_vectors(right, n);
+  const bool has_vectors = u != nullptr;
+  const SingularVectors wanted = !has_vectors   ? SingularVectors::kNone
+                                 : problem.full ? SingularVectors::kFull
+                                                : SingularVectors::kReduced;
+  ColumnMajor<T> left_vectors(has_vectors ? m : 1, has_vectors ? left : 1);
+  ColumnMajor<T> right_vectors(has_vectors ? right : 1, has_vectors ? n : 1);
   bool succeeds = all_finite(a, m * n);
   if (succeeds) {
     ColumnMajor<T> matrix(m, n);
     matrix.load(a);
-    Memory<T> memory(lapack_.gesdd_sizes(problem.full, int_of(m), int_of(n)), std::max(m, n));
-    succeeds = lapack_.gesdd(problem.full, int_of(m), int_of(n), matrix.get(), values, left_vectors.get(),
+    Memory<T> memory(lapack_.gesdd_sizes(wanted, int_of(m), int_of(n)), std::max(m, n));
+    succeeds = lapack_.gesdd(wanted, int_of(m), int_of(n), matrix.get(), values, left_vectors.get(),
                              right_vectors.get(), memory.get()) == 0;
   }
+  if (!succeeds) fill_nan(values, problem.least());
+  if (!has_vectors) return;
   if (succeeds) {
     left_vectors.store(u, m, left);
     right_vectors.store(vh, right, n);
     return;
   }
-  fill_nan(values, problem.least());
   fill_nan(u, m * left);
   fill_nan(vh, right * n);
 }

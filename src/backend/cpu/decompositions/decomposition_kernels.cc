@@ -145,6 +145,9 @@ class DecompositionKernel final : public Kernel {
         return way.eigh(problem, a, matrix_at<RealOf<T>>(outputs[0], batches, first),
                         outputs.size() > 1 ? matrix_at<T>(outputs[1], batches, first) : nullptr);
       case Decomposition::kSvd:
+        if (outputs.size() == 1) {
+          return way.svd(problem, a, nullptr, matrix_at<RealOf<T>>(outputs[0], batches, first), nullptr);
+        }
         return way.svd(problem, a, result, matrix_at<RealOf<T>>(outputs[1], batches, first),
                        matrix_at<T>(outputs[2], batches, first));
       default:
@@ -216,10 +219,10 @@ class DecompositionKernel final : public Kernel {
     if (decomposition_ == Decomposition::kLu) {
       auto* const permutation = matrix_at<std::int32_t>(outputs[2], batches, number);
       std::iota(permutation, permutation + problem.rows, 0);
-    } else if (decomposition_ == Decomposition::kQr || decomposition_ == Decomposition::kSvd) {
+    } else if (decomposition_ == Decomposition::kQr || (decomposition_ == Decomposition::kSvd && outputs.size() > 1)) {
       fill_identity(matrix_at<T>(outputs[0], batches, number), problem.rows, problem.left());
     }
-    if (decomposition_ == Decomposition::kSvd) {
+    if (decomposition_ == Decomposition::kSvd && outputs.size() > 1) {
       fill_identity(matrix_at<T>(outputs[2], batches, number), problem.right(), problem.columns);
     }
   }

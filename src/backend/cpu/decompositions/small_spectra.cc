@@ -565,7 +565,10 @@ void SmallSpectra<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* 
 
 template <class T>
 void SmallSpectra<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const {
-  SHOAL_SIMD(svd_of<T>)(problem, count_, a, u, values, vh);
+  const bool is_wanted = u != nullptr;
+  const Workspace<T> left(is_wanted ? 0 : count_ * problem.rows * problem.left());
+  const Workspace<T> right(is_wanted ? 0 : count_ * problem.right() * problem.columns);
+  SHOAL_SIMD(svd_of<T>)(problem, count_, a, is_wanted ? u : left.data(), values, is_wanted ? vh : right.data());
 }
 
 template class SmallSpectra<float>;

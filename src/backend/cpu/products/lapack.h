@@ -18,6 +18,9 @@ struct LapackMatrix {
   std::int32_t stride;  ///< Elements from a column to the next.
 };
 
+/// Which vectors belong to singular values: none, as many as there are values, or enough for square factors.
+enum class SingularVectors : char { kNone = 'N', kReduced = 'S', kFull = 'A' };
+
 /// The numbers of elements that a function needs to work.
 struct LapackSizes {
   std::int32_t elements = 0;
@@ -89,9 +92,9 @@ struct LapackFunctions {
   /// z := h z, of n rows. Threads may do so with the same a at once.
   Int (*unmtr)(Int n, Int columns, Matrix a, const T* factors, Matrix z, Memory memory);
   LapackSizes (*unmtr_sizes)(Int columns);
-  /// a is lost. `full`: u and vh are square.
-  Int (*gesdd)(bool full, Int m, Int n, Matrix a, Real* values, Matrix u, Matrix vh, Memory memory);
-  LapackSizes (*gesdd_sizes)(bool full, Int m, Int n);
+  /// a is lost.
+  Int (*gesdd)(SingularVectors wanted, Int m, Int n, Matrix a, Real* values, Matrix u, Matrix vh, Memory memory);
+  LapackSizes (*gesdd_sizes)(SingularVectors wanted, Int m, Int n);
 
   /// a = q h q^H for an h that is zero below its first subdiagonal, in the place of a, and below it the reflections
   /// whose product is q, with a factor for each.

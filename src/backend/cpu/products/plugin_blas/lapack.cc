@@ -288,48 +288,48 @@ Int sterf(Int n, RealOf<T>* diagonal, RealOf<T>* beside) {
   return info;
 }
 
-const char* job_of(bool full) { return full ? "A" : "S"; }
-
 template <auto kFunction, class T>
-Int real_svd(bool full, Int m, Int n, LapackMatrix<T> a, T* values, LapackMatrix<T> u, LapackMatrix<T> vh,
+Int real_svd(SingularVectors wanted, Int m, Int n, LapackMatrix<T> a, T* values, LapackMatrix<T> u, LapackMatrix<T> vh,
              const LapackMemory<T>& memory) {
+  const char job = static_cast<char>(wanted);
   Int info = 0;
-  kFunction(job_of(full), &m, &n, a.data, &a.stride, values, u.data, &u.stride, vh.data, &vh.stride, memory.elements,
+  kFunction(&job, &m, &n, a.data, &a.stride, values, u.data, &u.stride, vh.data, &vh.stride, memory.elements,
             &memory.sizes.elements, memory.integers, &info, 1);
   return info;
 }
 
 template <auto kFunction, class T>
-LapackSizes real_svd_sizes(bool full, Int m, Int n) {
+LapackSizes real_svd_sizes(SingularVectors wanted, Int m, Int n) {
+  const char job = static_cast<char>(wanted);
   const Int ask = -1;
   Int info = 0;
   T answer{};
   T nothing{};
   Int integers = 0;
-  kFunction(job_of(full), &m, &n, &nothing, &m, &nothing, &nothing, &m, &nothing, &n, &answer, &ask, &integers, &info,
-            1);
+  kFunction(&job, &m, &n, &nothing, &m, &nothing, &nothing, &m, &nothing, &n, &answer, &ask, &integers, &info, 1);
   return {.elements = size_of_answer(answer), .integers = 8 * std::min(m, n)};
 }
 
 template <auto kFunction, class T>
-Int complex_svd(bool full, Int m, Int n, LapackMatrix<T> a, typename T::value_type* values, LapackMatrix<T> u,
-                LapackMatrix<T> vh, const LapackMemory<T>& memory) {
+Int complex_svd(SingularVectors wanted, Int m, Int n, LapackMatrix<T> a, typename T::value_type* values,
+                LapackMatrix<T> u, LapackMatrix<T> vh, const LapackMemory<T>& memory) {
+  const char job = static_cast<char>(wanted);
   Int info = 0;
-  kFunction(job_of(full), &m, &n, a.data, &a.stride, values, u.data, &u.stride, vh.data, &vh.stride, memory.elements,
+  kFunction(&job, &m, &n, a.data, &a.stride, values, u.data, &u.stride, vh.data, &vh.stride, memory.elements,
             &memory.sizes.elements, memory.reals, memory.integers, &info, 1);
   return info;
 }
 
 template <auto kFunction, class T>
-LapackSizes complex_svd_sizes(bool full, Int m, Int n) {
+LapackSizes complex_svd_sizes(SingularVectors wanted, Int m, Int n) {
+  const char job = static_cast<char>(wanted);
   const Int ask = -1;
   Int info = 0;
   T answer{};
   T nothing{};
   typename T::value_type reals{};
   Int integers = 0;
-  kFunction(job_of(full), &m, &n, &nothing, &m, &reals, &nothing, &m, &nothing, &n, &answer, &ask, &reals, &integers,
-            &info, 1);
+  kFunction(&job, &m, &n, &nothing, &m, &reals, &nothing, &m, &nothing, &n, &answer, &ask, &reals, &integers, &info, 1);
   // These are not asked for; the formulas are those of LAPACK's manual.
   const std::int64_t least = std::min(m, n);
   const std::int64_t most = std::max(m, n);

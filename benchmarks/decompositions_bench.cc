@@ -114,7 +114,7 @@ void by_lapack(benchmark::State& state, const Operation& operation, std::int64_t
   Memory<T> reduction(lapack.hetrd_sizes(size));
   Memory<T> eigen(lapack.stedc_sizes(size));
   Memory<T> product(lapack.unmtr_sizes(size));
-  Memory<T> svd(lapack.gesdd_sizes(false, size, size));
+  Memory<T> svd(lapack.gesdd_sizes(cpu::SingularVectors::kReduced, size, size));
   for (auto _ : state) {
     a = values;
     const auto start = std::chrono::steady_clock::now();
@@ -136,7 +136,8 @@ void by_lapack(benchmark::State& state, const Operation& operation, std::int64_t
         lapack.stedc(size, reals.data(), beside.data(), {u.data(), size}, eigen.get());
         lapack.unmtr(size, size, matrix, factors.data(), {u.data(), size}, product.get());
       } else {
-        lapack.gesdd(false, size, size, matrix, reals.data(), {u.data(), size}, {vh.data(), size}, svd.get());
+        lapack.gesdd(cpu::SingularVectors::kReduced, size, size, matrix, reals.data(), {u.data(), size},
+                     {vh.data(), size}, svd.get());
       }
     }
     state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -104,11 +104,11 @@ void qr(const cpu::LapackFunctions<double>& lapack, std::int32_t n, std::vector<
 }
 
 void gesdd(const cpu::LapackFunctions<double>& lapack, std::int32_t n, std::vector<double>& a) {
-  const cpu::LapackSizes sizes = lapack.gesdd_sizes(false, n, n);
+  const cpu::LapackSizes sizes = lapack.gesdd_sizes(cpu::SingularVectors::kReduced, n, n);
   std::vector<double> values(number(n)), u(number(n) * number(n)), vh(number(n) * number(n));
   std::vector<double> elements(number(sizes.elements));
   std::vector<std::int32_t> integers(number(sizes.integers));
-  lapack.gesdd(false, n, n, {a.data(), n}, values.data(), {u.data(), n}, {vh.data(), n},
+  lapack.gesdd(cpu::SingularVectors::kReduced, n, n, {a.data(), n}, values.data(), {u.data(), n}, {vh.data(), n},
                {elements.data(), nullptr, integers.data(), sizes});
 }
 

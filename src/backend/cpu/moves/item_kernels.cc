@@ -382,21 +382,6 @@ bool are_near(const Items& items, std::size_t bytes) {
          items.targets() * static_cast<std::int64_t>(bytes) <= kBytes;
 }
 
-// Calls f(i, place) for items begin ... end - 1 that are in the shard.
-template <class F>
-void for_each_element(const Items& items, std::int64_t begin, std::int64_t end, F&& f) {
-  items.for_each_places(begin, end, [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
-    if (places.all_inside) {
-      for (std::int64_t k = 0; k < n; ++k) f(first + k, places.offsets[static_cast<std::size_t>(k)]);
-      return;
-    }
-    for (std::int64_t k = 0; k < n; ++k) {
-      const auto at = static_cast<std::size_t>(k);
-      if (places.inside[at]) f(first + k, places.offsets[at]);
-    }
-  });
-}
-
 constexpr std::int64_t kFewPlaces = 1 << 12;
 
 // In pieces, each with sums of its own, which are put together in their order: there are as many as these numbers say,
@@ -413,9 +398,10 @@ void reduce_pieces(const Items& items, const Reduction& reduction, const T* upda
   in_ranges(0, pieces, 1, [&](std::int64_t piece, std::int64_t) {
     Sum* const own = sums.data() + piece * targets;
     std::fill_n(own, targets, Reduction::begin());
-    for_each_element(
-        items, count * piece / pieces, count * (piece + 1) / pieces,
-        [&](std::int64_t i, std::int64_t place) { own[place] = Reduction::take_in(own[place], updates[i]); });
+    items.for_each_inside(count * piece / pieces, count * (piece + 1) / pieces,
+                          [&](std::int64_t i, std::int64_t place, std::int64_t) {
+                            own[place] = Reduction::take_in(own[place], updates[i]);
+                          });
   });
   for (std::int64_t place = 0; place < targets; ++place) {
     Sum sum = sums.data()[place];
@@ -432,7 +418,7 @@ void reduce_near(const Items& items, const Reduction& reduction, const T* update
   constexpr std::int64_t kElements = 1 << 14;  // Of the array that are worth a thread.
   Workspace<Sum> sums(items.targets());
   std::fill_n(sums.data(), items.targets(), Reduction::begin());
-  for_each_element(items, 0, items.count(), [&, own = sums.data()](std::int64_t i, std::int64_t place) {
+  items.for_each_inside(0, items.count(), [&, own = sums.data()](std::int64_t i, std::int64_t place, std::int64_t) {
     own[place] = Reduction::take_in(own[place], updates[i]);
   });
   in_ranges(0, items.targets(), kElements, [&](std::int64_t begin, std::int64_t end) {
@@ -447,8 +433,9 @@ void reduce_elements(const Items& items, const Reduction& reduction, const T* up
     // In place: what nobody has reduced yet is neutral, if it is to be replaced.
     if (are_near(items, sizeof(Out))) {
       const Reduction combining{false};
-      return for_each_element(items, 0, items.count(),
-                              [&](std::int64_t i, std::int64_t place) { combining.combine(out[place], updates[i]); });
+      return items.for_each_inside(0, items.count(), [&](std::int64_t i, std::int64_t place, std::int64_t) {
+        combining.combine(out[place], updates[i]);
+      });
     }
   }
   if (are_near(items, sizeof(typename Reduction::Sum))) return reduce_near(items, reduction, updates, out);

@@ -46,7 +46,7 @@ class Items {
     for_each_places(begin, end, [&](std::int64_t first, std::int64_t n, const Places& places) {
       for (std::int64_t k = 0; k < n; ++k) {
         const auto at = static_cast<std::size_t>(k);
-        if (places.inside[at]) f(first + k, places.offsets[at], places.targets[at]);
+        if (places.all_inside || places.inside[at]) f(first + k, places.offsets[at], places.targets[at]);
       }
     });
   }

@@ -564,6 +564,8 @@ void train(const Settings& s) {
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   double first = 0;
+  profiler::StepTimer timer;
+  std::int64_t told = begin_at;
   for (std::int64_t i = begin_at; i < s.steps; ++i) {
     const auto batch = loader.next();
     Array loss;
@@ -576,7 +578,14 @@ void train(const Settings& s) {
     if ((i + 1) % std::max<std::int64_t>(s.steps / 50, 1) != 0) continue;
     const double value = loss.item<double>();
     const double speed = static_cast<double>(s.batch * s.length * (i - begin_at)) / std::max(seconds() - first, 1e-9);
-    log.add(i + 1, {{"loss", value}, {"bytes_per_second", speed}});
+    const profiler::TimeSplit spent = timer.lap();
+    const auto steps = static_cast<double>(i + 1 - std::exchange(told, i + 1));
+    log.add(i + 1, {{"loss", value},
+                    {"bytes_per_second", speed},
+                    {"total (seconds)", spent.total / steps},
+                    {"compute (seconds)", spent.compute / steps},
+                    {"exchange (seconds)", spent.exchange / steps},
+                    {"waiting (seconds)", spent.waiting / steps}});
     if (!speaks) continue;
     const double done = static_cast<double>(i + 1) / static_cast<double>(s.steps);
     std::printf("\r%s step %4ld  loss %.4f  %8.0f bytes/s", progress_bar(done).c_str(), static_cast<long>(i + 1), value,

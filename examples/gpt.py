@@ -21,6 +21,7 @@ import shoal.numpy as jnp
 from shoal import checkpoints, lax, nn, optimizers, random
 from shoal.data import DataLoader
 from shoal.nn import layers
+from shoal.profiler import StepTimer
 from shoal.run_log import RunLog, progress_bar
 from shoal.sharding import NamedSharding, PartitionSpec as P
 
@@ -458,6 +459,7 @@ def main():
     speaks = jax.process_index() == 0
     log = RunLog(f"GPT of {options.layers} layers, {options.strategy} on {dict(mesh.shape)}")
     per_step = options.batch * options.length
+    timer, told = StepTimer(), begin_at
     begin = time.perf_counter()
     for i in range(begin_at, options.steps):
         batch = next(loader)
@@ -470,7 +472,9 @@ def main():
         if (i + 1) % max(options.steps // 50, 1) == 0:
             seconds = time.perf_counter() - begin
             value = float(loss)
-            log.add(i + 1, loss=value, bytes_per_second=per_step * (i - begin_at) / max(seconds - first, 1e-9))
+            spent = {f"{name} (seconds)": time / (i + 1 - told) for name, time in timer.lap().items()}
+            told = i + 1
+            log.add(i + 1, loss=value, bytes_per_second=per_step * (i - begin_at) / max(seconds - first, 1e-9), **spent)
             if speaks:
                 bar = progress_bar((i + 1) / options.steps)
                 speed = per_step * (i - begin_at) / max(seconds - first, 1e-9)

@@ -14,9 +14,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "shoal/array.h"
 #include "shoal/convolution.h"
+#include "shoal/lax.h"
 #include "shoal/nn.h"
 
 namespace shoal::nn {
@@ -83,6 +85,35 @@ struct GroupNormOptions {
 /// features]: Wu and He 2018, "Group normalization". Throws InvalidArgument if the features do not divide.
 /// @param num_groups The number of groups.
 Array group_norm(const Operand& x, std::int64_t num_groups, const GroupNormOptions& options = {});
+/// The mean and the variance of each feature, as batch_norm keeps them between steps. A tree; no parameter: keep it
+/// beside these, and donate it.
+struct BatchStatistics {
+  Array mean;      ///< [features].
+  Array variance;  ///< [features].
+};
+/// Those before the first step: 0 and 1.
+/// @param features The number of features.
+/// @param dtype Their dtype.
+BatchStatistics batch_statistics(std::int64_t features, Dtype dtype = float32,
+                                 SourceLocation where = SourceLocation::current());
+struct BatchNormOptions {
+  std::optional<Array> scale = {};   ///< [features].
+  std::optional<Array> bias = {};    ///< [features].
+  bool use_running_average = false;  ///< Whether statistics are used as they are, as in evaluation.
+  Operand momentum = 0.99;           ///< What part of the statistics stays.
+  Operand epsilon = 1e-5;
+  std::optional<AxisName> axis_name = {};  ///< In shard_map and pmap: whose devices hold parts of the batch.
+};
+/// (x - mean) / sqrt(variance + epsilon), times scale, plus bias, with the mean and variance of each feature of x
+/// [..., features] over the whole batch, however it is split: Ioffe and Szegedy 2015, "Batch normalization". In jit
+/// that is the global batch; in shard_map and pmap it is the batch of the device, unless axis_name is given. Throws
+/// InvalidArgument for statistics of other shapes.
+/// @param statistics What was kept of earlier steps.
+/// @return An array of the shape and dtype of x; and the statistics with this batch in them: momentum times them plus
+///   (1 - momentum) times its own (the variance divided by the number of elements, as in Flax), by which no derivative
+///   is taken. With use_running_average they are those that were given.
+std::pair<Array, BatchStatistics> batch_norm(const Operand& x, const BatchStatistics& statistics,
+                                             const BatchNormOptions& options = {});
 
 // ---- Dropout.
 

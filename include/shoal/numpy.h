@@ -384,15 +384,21 @@ Array nanmin(const Operand& x, const ReduceOptions& options = {});
 /// The mean of the elements that are not NaN; NaN if all are.
 Array nanmean(const Operand& x, const ReduceOptions& options = {});
 
-struct TraceOptions {
+struct DiagonalOptions {
   std::int64_t offset = 0;  ///< Which diagonal: those above the main one are positive.
   std::int64_t axis1 = 0;   ///< The dimension of the diagonal's rows.
   std::int64_t axis2 = 1;   ///< The dimension of its columns.
 };
+/// A diagonal of two dimensions. Only its items are read; where it has one of each row, what is split by rows stays so.
+/// Throws OutOfRange for an axis that x does not have, and InvalidArgument if both are the same.
+/// @return The other dimensions of x, and then the diagonal, which is empty if it is beyond the matrix.
+/// @example diagonal(array({{1, 2, 3}, {4, 5, 6}}), {.offset = 1})
+///   [2 6]
+Array diagonal(const Operand& x, const DiagonalOptions& options = {});
 /// The sum of a diagonal of two dimensions; the others stay.
 /// @example trace(array({{1, 2}, {3, 4}}))
 ///   5
-Array trace(const Operand& x, const TraceOptions& options = {});
+Array trace(const Operand& x, const DiagonalOptions& options = {});
 
 // ---- Contractions.
 // @param x An array or a number.

@@ -4,10 +4,18 @@ import contextlib
 import os
 
 from shoal import _core
-from shoal._core import TraceAnnotation
+from shoal._core import StepTimer, TraceAnnotation
 from shoal._later import YET as _YET, later as _later
 
-__all__ = ["StepTraceAnnotation", "TraceAnnotation", "annotate_function", "start_trace", "stop_trace", "trace"]
+__all__ = [
+    "StepTimer",
+    "StepTraceAnnotation",
+    "TraceAnnotation",
+    "annotate_function",
+    "start_trace",
+    "stop_trace",
+    "trace",
+]
 
 
 def start_trace(log_dir, *args, **kwargs):

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -23,6 +24,8 @@
 namespace shoal::profiler {
 
 std::atomic<std::uint32_t> current_recording{0};
+RunTallies run_tallies;
+std::atomic<std::int32_t> step_timers{0};
 
 namespace {
 
@@ -261,6 +264,44 @@ TraceAnnotation::TraceAnnotation(std::string_view name, std::optional<std::int64
 TraceAnnotation::~TraceAnnotation() {
   if (recording_ == 0) return;
   add_event(recording_, Category::kUser, name_, begin_, Clock::now(), {.where = where_, .step = step_.value_or(-1)});
+}
+
+// ---- Times of steps
+
+namespace {
+
+std::int64_t spent(const Tally& tally) { return tally.nanoseconds.load(std::memory_order_relaxed); }
+
+// The seconds from a number of nanoseconds to what a tally has now, which becomes that number.
+double seconds_since(std::int64_t& before, const Tally& tally) {
+  const std::int64_t now = spent(tally);
+  return static_cast<double>(now - std::exchange(before, now)) * 1e-9;
+}
+
+}  // namespace
+
+StepTimer::StepTimer() noexcept
+    : begin_(Clock::now()),
+      programs_(spent(run_tallies.programs)),
+      exchanges_(spent(run_tallies.exchanges)),
+      waits_(spent(run_tallies.waits)) {
+  step_timers.fetch_add(1, std::memory_order_relaxed);
+}
+
+StepTimer::~StepTimer() { step_timers.fetch_sub(1, std::memory_order_relaxed); }
+
+TimeSplit StepTimer::lap() noexcept {
+  const Clock::time_point now = Clock::now();
+  const double total = std::chrono::duration<double>(now - std::exchange(begin_, now)).count();
+  // In this order, so that what ends meanwhile does not make a part greater than the whole.
+  const double waiting = seconds_since(waits_, run_tallies.waits);
+  const double exchanges = seconds_since(exchanges_, run_tallies.exchanges);
+  const double programs = seconds_since(programs_, run_tallies.programs);
+  // A program that began before the timer, or has not ended, is counted in part.
+  return {.total = total,
+          .compute = std::max(programs - exchanges, 0.0),
+          .exchange = std::max(exchanges - waiting, 0.0),
+          .waiting = waiting};
 }
 
 }  // namespace shoal::profiler

@@ -80,10 +80,10 @@ struct Tally {
   std::atomic<std::int64_t> times{0};
 };
 
-/// Adds the time from here to its destruction to a tally while something is recorded.
+/// Adds the time from here to its destruction to a tally, if there is one.
 class [[nodiscard]] TallyScope {
  public:
-  explicit TallyScope(Tally& tally) noexcept : tally_(is_recording() ? &tally : nullptr) {
+  explicit TallyScope(Tally* tally) noexcept : tally_(tally) {
     if (tally_ != nullptr) begin_ = Clock::now();
   }
   ~TallyScope() {
@@ -98,6 +98,34 @@ class [[nodiscard]] TallyScope {
  private:
   Tally* tally_;
   Clock::time_point begin_;
+};
+
+/// What all programs of this process took while a StepTimer lived.
+struct RunTallies {
+  Tally programs;   ///< From their first step to their last.
+  Tally exchanges;  ///< Of that: collectives, and what else is exchanged with other processes.
+  Tally waits;      ///< Of that: for other processes.
+};
+
+extern RunTallies run_tallies;
+extern std::atomic<std::int32_t> step_timers;  ///< How many live.
+
+/// That tally if somebody looks at it.
+inline Tally* timed(Tally RunTallies::*tally) noexcept {
+  return step_timers.load(std::memory_order_relaxed) == 0 ? nullptr : &(run_tallies.*tally);
+}
+
+/// The time of an exchange, which may be a part of another.
+class [[nodiscard]] ExchangeScope {
+ public:
+  ExchangeScope() noexcept : scope_(depth_++ == 0 ? timed(&RunTallies::exchanges) : nullptr) {}
+  ~ExchangeScope() { --depth_; }
+  ExchangeScope(const ExchangeScope&) = delete;
+  ExchangeScope& operator=(const ExchangeScope&) = delete;
+
+ private:
+  inline static thread_local int depth_ = 0;
+  TallyScope scope_;
 };
 
 }  // namespace shoal::profiler

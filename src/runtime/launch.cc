@@ -95,6 +95,7 @@ void Launch::clear() {
 // ---- The way through the steps
 
 std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& lineage, const LaunchCall& call) {
+  const profiler::TallyScope taken(profiler::timed(&profiler::RunTallies::programs));
   inputs_ = std::move(inputs);
   take_inputs();
   if (schedule_.communicator == nullptr) {
@@ -116,7 +117,7 @@ std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& li
 }
 
 void Launch::run_steps() {
-  const profiler::TallyScope taken(schedule_.tally());
+  const profiler::TallyScope taken(profiler::is_recording() ? &schedule_.tally() : nullptr);
   std::int64_t made = schedule_.made;
   for (const Step& step : schedule_.steps) {
     Lane::check_interrupt();
@@ -234,7 +235,7 @@ void Launch::run_step(const Step& step) {
        .where = step.eqn->where,
        .bytes = static_cast<std::int64_t>(step.bytes),
        .trip = static_cast<std::int64_t>(trip_)});
-  const profiler::TallyScope taken(schedule_.tally_of(step));
+  const profiler::TallyScope taken(profiler::is_recording() ? &schedule_.tally_of(step) : nullptr);
   if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
     run_kernel(step, *kernel);
   } else if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {

@@ -86,6 +86,7 @@ Exchange::Run Launch::begin_exchange(const Step& step, const StepExchanges& exch
 
 // Begins what a step that has not come exchanges first. It is a collective, as effects never start early.
 void Launch::start(const Step& step) {
+  const profiler::ExchangeScope timed;
   const auto& work = std::get<CollectiveStep>(step.work);
   const profiler::ProfileScope event(
       profiler::Category::kCollective, "start",
@@ -116,16 +117,19 @@ void Launch::exchange(const Step& step, const StepExchanges& exchanges, std::siz
     under_way_.pop_front();
     return begun;
   };
+  std::optional<profiler::ExchangeScope> timed(std::in_place);
   Exchange::Run run = begin();
   run.receive([&](std::int32_t operand, std::int32_t shard, const std::byte* data) {
     pointers_[pointer_to(step, operand, shard)] = const_cast<std::byte*>(data);  // It is only read.
   });
+  timed.reset();  // An effect uses it by what the user wrote.
   use();
   run.release();
   if (!run.is_read()) unread_.push_back(std::move(run));
 }
 
 void Launch::wait_until_read() {
+  const profiler::ExchangeScope timed;
   for (Exchange::Run& run : unread_) run.wait_until_read();
   unread_.clear();
 }
@@ -133,6 +137,7 @@ void Launch::wait_until_read() {
 // ---- Collectives
 
 void Launch::run_collective(const Step& step, const CollectiveStep& work) {
+  const profiler::ExchangeScope timed;
   if (work.zeros >= 0) fill_with_zeros(work.zeros);
   const collectives::Collective& collective = *work.collective;
   const Rounds& rounds = collective.rounds();

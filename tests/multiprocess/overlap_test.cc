@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -139,10 +141,33 @@ void random_programs() {
   }
 }
 
+// Of a step for which process 0 comes late, process 1 tells that it waited.
+void waits() {
+  const auto total = jit(shard_map([](Array v) { return lax::psum(v, "x"); },
+                                   {.mesh = everywhere(), .in_specs = P("x"), .out_specs = P()}));
+  const Array x = device_put(numbers({device_count() * 4}), rows());
+  total(x).block_until_ready();
+  profiler::StepTimer timer;
+  if (process_index() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  total(x).block_until_ready();
+  const profiler::TimeSplit spent = timer.lap();
+  const bool is_sound = spent.compute >= 0 && spent.exchange > 0 &&
+                        spent.compute + spent.exchange + spent.waiting <= spent.total && spent.total > 0.25;
+  std::cout << (spent.waiting > 0.25 ? "waited" : "came late") << (is_sound ? "" : ", but its parts are wrong")
+            << std::endl;
+}
+
+TEST(Overlap, WaitingForOthersIsTold) {
+  const auto outcomes = multiprocess::run({.program = "waits", .devices = {1, 1}});
+  EXPECT_EQ(outcomes.at(0).output, "came late\n");
+  EXPECT_EQ(outcomes.at(1).output, "waited\n");
+}
+
 TEST(Overlap, RandomProgramsGiveTheSameBits) { expect_same("random_programs", multiprocess::kLayouts); }
 
 const Registered kOrder("order", order);
 const Registered kRandomPrograms("random_programs", random_programs);
+const Registered kWaits("waits", waits);
 
 }  // namespace
 }  // namespace shoal

@@ -40,6 +40,20 @@ void bind_profiler(nb::module_& m) {
              return self;
            })
       .def("__exit__", [](Annotation& annotation, nb::args) { annotation.open.reset(); });
+  nb::class_<profiler::StepTimer>(m, "StepTimer", "Tells how the time of each step of a loop is split.")
+      .def(nb::init<>())
+      .def(
+          "lap",
+          [](profiler::StepTimer& timer) {
+            const profiler::TimeSplit spent = timer.lap();
+            nb::dict result;
+            result["total"] = spent.total;
+            result["compute"] = spent.compute;
+            result["exchange"] = spent.exchange;
+            result["waiting"] = spent.waiting;
+            return result;
+          },
+          "Where the time since the last lap went, in seconds.");
   m.def("_step_annotation", [](std::string name, std::int64_t step) { return Annotation{std::move(name), step, {}}; });
 }
 

@@ -116,30 +116,6 @@ Array vecmat(const Operand& x, const Operand& y) {
   return squeeze({matmul({expand_dims({conj(x), where}, -2), where}, y), where}, -2);
 }
 
-Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
-  const SourceLocation where = x.where();
-  const Array array = shoal::to_array(x);
-  if (array.ndim() < 2) throw InvalidArgument("diagonal requires an array of at least two dimensions.", where);
-  const Caller caller("diagonal", where);
-  const std::int64_t first = canonical_axis(axis1, array.ndim());
-  const std::int64_t second = canonical_axis(axis2, array.ndim());
-  if (first == second) throw InvalidArgument("diagonal: axis1 and axis2 must differ", where);
-  const Operand last(moveaxis(x, Dims{first, second}, Dims{-2, -1}), where);
-  const Shape& shape = last.array()->shape();
-  const std::int64_t rows = shape[shape.size() - 2];
-  const std::int64_t columns = shape.back();
-  // Diagonals beyond the matrix are empty.
-  const std::int64_t within = std::clamp(offset, -rows, columns);
-  const std::int64_t row = std::max<std::int64_t>(0, -within);
-  const std::int64_t column = std::max<std::int64_t>(0, within);
-  const std::int64_t length = std::max<std::int64_t>(0, std::min(rows - row, columns - column));
-  const auto rank = static_cast<std::int64_t>(shape.size());
-  const Operand part(lax::slice_in_dim({lax::slice_in_dim(last, row, row + length, 1, rank - 2), where}, column,
-                                       column + length, 1, rank - 1),
-                     where);
-  return einsum("...ii->...i", part);
-}
-
 }  // namespace
 
 void bind_numpy_products(nb::module_& m, ArrayClass& c) {
@@ -214,8 +190,8 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
       [](nb::handle a, nb::handle offset, nb::handle axis1, nb::handle axis2, nb::handle dtype, nb::handle out) {
         refuse_out("trace", out);
         const Operand x = operand(a, "trace", "a");
-        const TraceOptions options{integer(offset, "trace: offset"), integer(axis1, "trace: axis1"),
-                                   integer(axis2, "trace: axis2")};
+        const DiagonalOptions options{integer(offset, "trace: offset"), integer(axis1, "trace: axis1"),
+                                      integer(axis2, "trace: axis2")};
         const std::optional<Dtype> wanted = dtype.is_none() ? summed(type_of_operand(x).dtype) : maybe_dtype(dtype);
         return unlocked([&] {
           const Operand given = in_dtype(x, wanted);
@@ -228,10 +204,9 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
       m, c, "diagonal",
       [](nb::handle a, nb::handle offset, nb::handle axis1, nb::handle axis2) {
         const Operand x = operand(a, "diagonal", "a");
-        const std::int64_t diagonal_number = integer(offset, "diagonal: offset");
-        const std::int64_t first = integer(axis1, "diagonal: axis1");
-        const std::int64_t second = integer(axis2, "diagonal: axis2");
-        return unlocked([&] { return diagonal(x, diagonal_number, first, second); });
+        const DiagonalOptions options{integer(offset, "diagonal: offset"), integer(axis1, "diagonal: axis1"),
+                                      integer(axis2, "diagonal: axis2")};
+        return unlocked([&] { return diagonal(x, options); });
       },
       "a"_x, "offset"_x = 0, "axis1"_x = 0, "axis2"_x = 1, "A diagonal of two dimensions, as the last one.");
 }

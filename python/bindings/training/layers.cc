@@ -124,6 +124,36 @@ void bind_norms(nb::module_& m) {
       "layer_norm over the middle dimensions and each of num_groups groups of the features of x [batch, places..., "
       "features].");
   m.def(
+      "batch_statistics",
+      [](std::int64_t features, nb::handle type) {
+        const SourceLocation where = user_line();
+        const Dtype elements = maybe_dtype(type).value_or(float32);
+        const nn::BatchStatistics made = unlocked([&] { return nn::batch_statistics(features, elements, where); });
+        return nb::make_tuple(made.mean, made.variance);
+      },
+      "features"_a, "dtype"_a = nb::none(), "The statistics (mean, variance) before the first step.");
+  m.def(
+      "batch_norm",
+      [](nb::handle x, nb::handle statistics, nb::handle scale, nb::handle bias, bool use_running_average,
+         nb::handle momentum, nb::handle epsilon, nb::handle axis_name) {
+        const Operand given = operand(x, "batch_norm");
+        std::vector<Array> parts;
+        for (const nb::handle part : statistics) parts.push_back(to_array(part, "batch_norm", "statistics"));
+        if (parts.size() != 2) value_error("batch_norm: statistics are (mean, variance)");
+        nn::BatchNormOptions options{.scale = maybe_array(scale, "batch_norm", "scale"),
+                                     .bias = maybe_array(bias, "batch_norm", "bias"),
+                                     .use_running_average = use_running_average,
+                                     .momentum = number_or_array(momentum, "batch_norm", "momentum"),
+                                     .epsilon = number_or_array(epsilon, "batch_norm", "epsilon")};
+        if (!axis_name.is_none()) options.axis_name = AxisName(names(axis_name, "batch_norm: axis_name"));
+        const auto [y, moved] = unlocked([&] { return nn::batch_norm(given, {parts[0], parts[1]}, options); });
+        return nb::make_tuple(y, nb::make_tuple(moved.mean, moved.variance));
+      },
+      "x"_a.none(), "statistics"_a, "scale"_a = nb::none(), "bias"_a = nb::none(), "use_running_average"_a = false,
+      "momentum"_a = 0.99, "epsilon"_a = 1e-5, "axis_name"_a = nb::none(),
+      "(x - mean) / sqrt(variance + epsilon) with the mean and variance of each feature over the batch, and the "
+      "statistics with this batch in them.");
+  m.def(
       "dropout",
       [](nb::handle key, nb::handle x, nb::handle rate) {
         const Operand given = operand(x, "dropout");

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/profiler.h"
 #include "base/sort_unique.h"
 #include "comm/record/flight_recorder.h"
 #include "comm/record/peers.h"
@@ -231,6 +232,7 @@ void Exchange::Run::move_on() {
 // What there was no room for goes on its way to other peers while this process waits for one.
 void Exchange::Run::wait_for(Channel& channel, Awaited awaited, FunctionRef<bool()> is_over) {
   if (is_over()) return;
+  const profiler::TallyScope waiting(profiler::timed(&profiler::RunTallies::waits));
   channel.sleep(Clock::now() + kMoment);  // Most waits are short.
   if (is_over()) return;
   wait_until({step_.communicator, step_.name, step_.where}, channel, awaited, is_over, [&] {

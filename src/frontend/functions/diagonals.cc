@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "base/caller.h"
 #include "base/misuse.h"
@@ -16,21 +18,14 @@
 namespace shoal {
 namespace {
 
-// Which side of the k-th diagonal of the dimensions `first` and `second` each element of arrays of `shape` lies on, by
-// a comparison of its position along `second` - k with that along `first`.
-Array compare_to_diagonal(Array (*comparison)(const Operand&, const Operand&), const Shape& shape, std::int64_t first,
-                          std::int64_t second, std::int64_t k) {
-  const Array rows = lax::broadcasted_iota(int32, shape, first);
-  Array columns = lax::broadcasted_iota(int32, shape, second);
+// Which side of the k-th diagonal each element of a matrix lies on, by a comparison of its column - k with its row.
+Array compare_to_diagonal(Array (*comparison)(const Operand&, const Operand&), const Shape& matrix, std::int64_t k) {
+  const Array rows = lax::broadcasted_iota(int32, matrix, 0);
+  Array columns = lax::broadcasted_iota(int32, matrix, 1);
   // Diagonals beyond the matrix are all alike.
-  const std::int64_t offset =
-      std::clamp(k, -shape[static_cast<std::size_t>(first)], shape[static_cast<std::size_t>(second)]);
+  const std::int64_t offset = std::clamp(k, -matrix[0], matrix[1]);
   if (offset != 0) columns = subtract(columns, offset);
   return comparison(columns, rows);
-}
-
-Array compare_to_diagonal(Array (*comparison)(const Operand&, const Operand&), const Shape& matrix, std::int64_t k) {
-  return compare_to_diagonal(comparison, matrix, 0, 1, k);
 }
 
 // x where the mask of its last two dimensions holds, 0 elsewhere.
@@ -59,21 +54,38 @@ Array matrix_of(const Array& x, std::int64_t k) {
   return masked(compare_to_diagonal(equal, {n, n}, k), broadcast(reshape(longer, line), {n, n}));
 }
 
-// The k-th diagonal of a matrix.
-Array diagonal_of(const Array& x, std::int64_t k) {
-  if (x.size() == 0) return reshape(x, {0});
-  // Diagonals beyond the matrix are empty.
-  const std::int64_t offset = std::clamp(k, -x.shape()[0], x.shape()[1]);
-  const std::int64_t first = std::max<std::int64_t>(-offset, 0);
-  const std::int64_t limit = std::clamp<std::int64_t>(x.shape()[1] - offset, first, x.shape()[0]);
-  const Array rows = add(counted(limit - first, x), first);
-  return items_at(x, {rows, add(rows, offset)}, {.dims = {0, 1}}, {});
+// The dimensions of a diagonal's rows and columns.
+std::pair<std::int64_t, std::int64_t> axes_of_diagonal(const Array& array, const DiagonalOptions& options) {
+  const std::int64_t first = canonical_axis(options.axis1, array.ndim());
+  const std::int64_t second = canonical_axis(options.axis2, array.ndim());
+  if (first == second) {
+    throw misuse<InvalidArgument>("axis1 and axis2 of {} must differ, but both are {}", type_of(array), first);
+  }
+  return {first, second};
 }
 
 }  // namespace
 
-Array diagonal_alone(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset) {
-  return masked(compare_to_diagonal(equal, array.shape(), first, second, offset), array);
+Array items_of_diagonal(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset) {
+  const std::int64_t rows = array.shape()[static_cast<std::size_t>(first)];
+  const std::int64_t columns = array.shape()[static_cast<std::size_t>(second)];
+  // Diagonals beyond the matrix are empty.
+  const std::int64_t within = std::clamp(offset, -rows, columns);
+  const std::int64_t row = std::max<std::int64_t>(-within, 0);
+  const std::int64_t column = std::max<std::int64_t>(within, 0);
+  const std::int64_t length = std::min(rows - row, columns - column);
+  const Array positions = counted(length, array);
+  const auto from = [&](std::int64_t start) { return start == 0 ? positions : add(positions, start); };
+  // Where the diagonal has an item of each row, an array that is split by rows stays so.
+  if (length == rows) {
+    return items_at(array, {from(column)}, {.dims = {second}, .array_batch = {first}, .index_batch = {0}}, {});
+  }
+  if (length == columns) {
+    return items_at(array, {from(row)}, {.dims = {first}, .array_batch = {second}, .index_batch = {0}}, {});
+  }
+  std::vector<Array> both{from(row), from(column)};
+  if (first > second) std::swap(both[0], both[1]);
+  return items_at(array, both, {.dims = {std::min(first, second), std::max(first, second)}}, {});
 }
 
 Array eye(std::int64_t n, const EyeOptions& options, SourceLocation where) {
@@ -93,8 +105,23 @@ Array diag(const Operand& x, std::int64_t k) {
   const Caller caller("diag", x.where());
   const Array array = to_array(x);
   if (array.ndim() == 1) return matrix_of(array, k);
-  if (array.ndim() == 2) return diagonal_of(array, k);
+  if (array.ndim() == 2) return items_of_diagonal(array, 0, 1, k);
   throw misuse<InvalidArgument>("{} is neither a vector nor a matrix", type_of(array));
+}
+
+Array diagonal(const Operand& x, const DiagonalOptions& options) {
+  const Caller caller("diagonal", x.where());
+  const Array array = to_array(x);
+  const auto [first, second] = axes_of_diagonal(array, options);
+  const Array items = items_of_diagonal(array, first, second, options.offset);
+  return moveaxis(items, Dims{0}, Dims{-1});
+}
+
+Array trace(const Operand& x, const DiagonalOptions& options) {
+  const Caller caller("trace", x.where());
+  const Array array = to_array(x);
+  const auto [first, second] = axes_of_diagonal(array, options);
+  return sum(items_of_diagonal(array, first, second, options.offset), {.axis = 0});
 }
 
 Array tril(const Operand& x, std::int64_t k) {

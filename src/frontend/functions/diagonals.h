@@ -1,12 +1,12 @@
-// Diagonals by comparing the numbers of rows and columns, which every shard can do alone: no data moves, however an
-// array lies.
+// Items of the diagonals of two dimensions.
 #pragma once
 
 #include "shoal/array.h"
 
 namespace shoal {
 
-/// `array` with 0 wherever the position along `second` is not that along `first` plus `offset`.
-Array diagonal_alone(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset);
+/// The items of `array` whose position along `second` is that along `first` plus `offset`: a dimension for these, then
+/// the other ones of `array`.
+Array items_of_diagonal(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset);
 
 }  // namespace shoal

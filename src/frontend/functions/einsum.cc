@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -212,11 +213,7 @@ class Einsum {
 
   // Distinct labels, whose extents are those of all operands.
   void simplify(LabelledArray& operand) {
-    for (std::size_t d = 0; d < operand.labels.size(); ++d) {
-      for (std::size_t e = operand.labels.size() - 1; e > d; --e) {
-        if (operand.labels[e] == operand.labels[d]) take_diagonal(operand, d, e);
-      }
-    }
+    while (const auto pair = first_pair(operand.labels)) take_diagonal(operand, pair->first, pair->second);
     // A dimension of extent 1 that is longer elsewhere broadcasts: the label goes from this operand.
     Shape shape;
     Labels labels;
@@ -229,18 +226,32 @@ class Einsum {
     operand = {reshape(operand.array, shape), std::move(labels)};
   }
 
-  // Dimensions d < e of one label become one, at d.
+  // Two dimensions that have one label.
+  static std::optional<std::pair<std::size_t, std::size_t>> first_pair(const Labels& labels) {
+    for (std::size_t d = 0; d < labels.size(); ++d) {
+      const auto again = std::find(labels.begin() + static_cast<std::ptrdiff_t>(d) + 1, labels.end(), labels[d]);
+      if (again != labels.end()) return std::pair(d, static_cast<std::size_t>(again - labels.begin()));
+    }
+    return std::nullopt;
+  }
+
+  // Dimensions d < e of one label become one.
   void take_diagonal(LabelledArray& operand, std::size_t d, std::size_t e) {
     const Shape& shape = operand.array.shape();
-    Array array = operand.array;
-    std::size_t gone = e;
-    if (shape[d] == shape[e]) {
-      array = diagonal_alone(array, static_cast<std::int64_t>(d), static_cast<std::int64_t>(e), 0);
-    } else if (shape[d] == 1) {
-      gone = d;  // The longer one stays.
+    const auto erase = [&](std::size_t gone) {
+      operand.labels.erase(operand.labels.begin() + static_cast<std::ptrdiff_t>(gone));
+    };
+    if (shape[d] != shape[e]) {  // The longer one stays.
+      const std::size_t gone = shape[d] == 1 ? d : e;
+      operand.array = sum_over(operand.array, {static_cast<std::int64_t>(gone)});
+      erase(gone);
+      return;
     }
-    operand.array = sum_over(array, {static_cast<std::int64_t>(gone)});
-    operand.labels.erase(operand.labels.begin() + static_cast<std::ptrdiff_t>(gone));
+    operand.array = items_of_diagonal(operand.array, static_cast<std::int64_t>(d), static_cast<std::int64_t>(e), 0);
+    const Label label = operand.labels[d];
+    erase(e);
+    erase(d);
+    operand.labels.insert(operand.labels.begin(), label);
   }
 
   Array sum_over(const Array& array, Dims axes) {

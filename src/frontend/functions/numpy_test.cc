@@ -425,6 +425,20 @@ TEST(Numpy, LogsumexpOfInfinities) {
 
 TEST(Numpy, TracesOfIntegersAndOfMoreDimensions) {
   EXPECT_EQ(repr(trace(ones({3, 3}, {.dtype = int8}))), "Array(3, dtype=int32)");
+  // Where rows or columns have no item of the diagonal, where both do, and beyond the matrix.
+  const Array tall = iota({2, 5, 3});
+  for (std::int64_t k = -6; k <= 4; ++k) {
+    std::vector<float> items;
+    for (std::int64_t b = 0; b < 2; ++b) {
+      for (std::int64_t i = std::max<std::int64_t>(0, -k); i < 5 && i + k < 3; ++i) {
+        items.push_back(static_cast<float>(b * 15 + i * 3 + i + k));
+      }
+    }
+    EXPECT_EQ(floats(diagonal(tall, {.offset = k, .axis1 = 1, .axis2 = 2})), items);
+    EXPECT_EQ(floats(diagonal(transpose(tall), {.offset = -k, .axis1 = 0, .axis2 = 1})), items);
+    EXPECT_EQ(floats(diag(tall[1], k)), std::vector<float>(items.begin() + std::ssize(items) / 2, items.end()));
+  }
+  EXPECT_THROW(diagonal(tall, {.axis1 = 1, .axis2 = -2}), InvalidArgument);
   EXPECT_EQ(floats(trace(iota({2, 3, 2}), {.axis1 = 0, .axis2 = -1})), (std::vector<float>{7, 11, 15}));
 }
 

@@ -10,7 +10,6 @@
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
-#include "frontend/functions/diagonals.h"
 #include "shoal/derivatives.h"
 #include "shoal/numpy.h"
 
@@ -332,17 +331,5 @@ Array nanmean(const Operand& x, const ReduceOptions& options) {
 }
 
 // ---- Diagonals.
-
-Array trace(const Operand& x, const TraceOptions& options) {
-  const Caller caller("trace", x.where());
-  const Array array = widened(x);
-  const std::size_t rank = array.ndim();
-  const std::int64_t first = canonical_axis(options.axis1, rank);
-  const std::int64_t second = canonical_axis(options.axis2, rank);
-  if (first == second) {
-    throw misuse<InvalidArgument>("axis1 and axis2 of {} must differ, but both are {}", type_of(array), first);
-  }
-  return reduce(kSum, diagonal_alone(array, first, second, options.offset), {.axis = {first, second}});
-}
 
 }  // namespace shoal

@@ -202,6 +202,50 @@ Array group_norm(const Operand& x, std::int64_t num_groups, const GroupNormOptio
       x);
 }
 
+BatchStatistics batch_statistics(std::int64_t features, Dtype dtype, SourceLocation where) {
+  const Caller caller("batch_statistics", where);
+  return {.mean = zeros({features}, {.dtype = dtype}), .variance = ones({features}, {.dtype = dtype})};
+}
+
+std::pair<Array, BatchStatistics> batch_norm(const Operand& x, const BatchStatistics& statistics,
+                                             const BatchNormOptions& options) {
+  const Caller caller("batch_norm", x.where());
+  const Array inputs = to_array(x);
+  if (inputs.ndim() < 2) throw misuse<InvalidArgument>("x is {}; it should be [..., features]", type_of(inputs));
+  const Shape features{inputs.shape().back()};
+  for (const Array* const kept : {&statistics.mean, &statistics.variance}) {
+    if (kept->shape() == features) continue;
+    throw misuse<InvalidArgument>("the statistics are {}, but x is {}: they should be {}", type_of(*kept),
+                                  type_of(inputs), to_string(features));
+  }
+  BatchStatistics result = statistics;
+  const Array y = floats(
+      [&](const Array& v) {
+        if (options.use_running_average) {
+          const Array centred = v - statistics.mean.astype(v.dtype());
+          return affine(centred * rsqrt(statistics.variance.astype(v.dtype()) + options.epsilon), options.scale,
+                        options.bias);
+        }
+        Dims batch(v.ndim() - 1);
+        std::iota(batch.begin(), batch.end(), 0);
+        const auto mean_of = [&](const Array& of) {
+          const Array own = mean(of, {.axis = batch});
+          return options.axis_name ? lax::pmean(own, *options.axis_name) : own;
+        };
+        const Array average = mean_of(v);
+        const Array centred = v - average;
+        const Array variance = mean_of(centred * centred);
+        const auto moved = [&](const Array& kept, const Array& own) {
+          const Array from = stop_gradient(own).astype(kept.dtype());
+          return (options.momentum * kept + (1.0 - options.momentum) * from).astype(kept.dtype());
+        };
+        result = {.mean = moved(statistics.mean, average), .variance = moved(statistics.variance, variance)};
+        return affine(centred * rsqrt(variance + options.epsilon), options.scale, options.bias);
+      },
+      x);
+  return {y, result};
+}
+
 // ---- Dropout.
 
 Array dropout(const Operand& key, const Operand& x, const Operand& rate) {

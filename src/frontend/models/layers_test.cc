@@ -14,6 +14,7 @@
 #include "shoal/derivatives.h"
 #include "shoal/jit.h"
 #include "shoal/random.h"
+#include "shoal/shard_map.h"
 #include "spmd/test_collectives.h"
 
 namespace shoal::test {
@@ -96,6 +97,45 @@ TEST(Layers, WhatFillsABatchDoesNotCount) {
   EXPECT_EQ(masked_mean(losses, array({false, false, false, false})).item<float>(), 0);
   const Array gradient = grad([](const Array& l) { return masked_mean(l, array({true, true, false, false})); })(losses);
   EXPECT_TRUE(same(gradient, array({0.5F, 0.5F, 0.0F, 0.0F})));
+}
+
+// Against the formula in f64; the same however the batch is split, in shard_map too; and the derivative by both means.
+TEST(Layers, BatchNormIsOfTheWholeBatch) {
+  const Array x = M({16, 3, 8}) * 3 + 2;
+  const Array scale = arange(8) * 0.5 + 1;
+  const Array bias = arange(8) * 0.25;
+  const BatchStatistics before{.mean = ones({8}), .variance = full({8}, 2.0)};
+  const auto [y, after] = batch_norm(x, before, {.scale = scale, .bias = bias, .momentum = 0.75});
+  const Array whole = x.reshape(48, 8);
+  const Array expected = (whole - mean(whole, {.axis = 0})) / sqrt(var(whole, {.axis = 0}) + 1e-5) * scale + bias;
+  EXPECT_TRUE(static_cast<bool>(allclose(y.reshape(48, 8), expected, {.rtol = 1e-5, .atol = 1e-5})));
+  EXPECT_TRUE(static_cast<bool>(allclose(after.mean, 0.75 + 0.25 * mean(whole, {.axis = 0}), {.rtol = 1e-5})));
+  EXPECT_TRUE(static_cast<bool>(allclose(after.variance, 1.5 + 0.25 * var(whole, {.axis = 0}), {.rtol = 1e-5})));
+  const auto [used, kept] = batch_norm(x, after, {.use_running_average = true});
+  EXPECT_TRUE(same(kept.mean, after.mean));
+  EXPECT_TRUE(
+      static_cast<bool>(allclose(used, (x - after.mean) / sqrt(after.variance + 1e-5), {.rtol = 1e-5, .atol = 1e-5})));
+
+  const Mesh mesh = mesh_4x2();
+  const Array split = put(x, mesh, P("x"));
+  const auto [of_split, moved] = jit([&](const Array& v) { return batch_norm(v, before, {.scale = scale}); })(split);
+  const auto [of_whole, alone] = batch_norm(x, before, {.scale = scale});
+  EXPECT_TRUE(static_cast<bool>(allclose(of_split, of_whole, {.rtol = 1e-5, .atol = 1e-5})));
+  EXPECT_TRUE(static_cast<bool>(allclose(moved.variance, alone.variance, {.rtol = 1e-5})));
+  const auto mapped =
+      shard_map([&](const Array& v) { return batch_norm(v, before, {.scale = scale, .axis_name = "x"}).first; },
+                {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")});
+  EXPECT_TRUE(static_cast<bool>(allclose(mapped(split), of_whole, {.rtol = 1e-5, .atol = 1e-5})));
+
+  // What is added to all of the batch goes out with the mean, and its scale with the variance.
+  const auto loss = [&](const Array& v) {
+    return (batch_norm(v, before).first * sin(arange(16 * 24)).reshape(16, 3, 8)).sum();
+  };
+  const Array slope = grad(loss)(x);
+  EXPECT_NEAR(abs(sum(slope, {.axis = {0, 1}})).max().item<float>(), 0, 1e-4);
+  EXPECT_NEAR(abs(sum(slope * x, {.axis = {0, 1}})).max().item<float>(), 0, 1e-3);
+  EXPECT_GT(abs(slope).max().item<float>(), 1e-3);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { batch_norm(x, batch_statistics(4)); }), HasSubstr("should be (8,)"));
 }
 
 TEST(Layers, HalfPrecisionIsComputedInSingle) {

@@ -9,7 +9,6 @@
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
-#include "frontend/functions/diagonals.h"
 #include "frontend/random/generator.h"
 #include "frontend/random/samples.h"
 #include "shoal/jit.h"
@@ -157,10 +156,8 @@ Array orthogonal(const Operand& key, std::int64_t n, const Shape& shape, Dtype d
   const std::int64_t columns = m.value_or(n);
   const auto [q, r] =
       lax::linalg::qr(normal(key, joined(shape, {std::max(n, columns), std::min(n, columns)}), dtype), false);
-  // The signs of the diagonal make the decomposition unique; sums with zeros are exact.
-  const auto last = static_cast<std::int64_t>(r.ndim()) - 1;
-  const Array signs = sign(sum(diagonal_alone(r, last - 1, last, 0), {.axis = -2, .keepdims = true}));
-  const Array result = q * signs;
+  // The signs of the diagonal make the decomposition unique.
+  const Array result = q * expand_dims(sign(diagonal(r, {.offset = 0, .axis1 = -2, .axis2 = -1})), -2);
   return n < columns ? linalg::matrix_transpose(result) : result;
 }
 

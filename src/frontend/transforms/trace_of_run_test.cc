@@ -54,6 +54,28 @@ TEST(TraceOfRun, ShowsStepsTilesAndCollectives) {
   EXPECT_GE(tiles, 1);
 }
 
+TEST(TraceOfRun, StepsAreSplitIntoComputingAndExchanging) {
+  set_num_cpu_devices(8);
+  const Mesh mesh = make_mesh({8}, {"x"});
+  const Array x = device_put(ones({8 << 18}), NamedSharding(mesh, P("x")));
+  const auto total = jit(
+      shard_map([](Array v) { return lax::psum(v * 2, "x"); }, {.mesh = mesh, .in_specs = P("x"), .out_specs = P()}));
+  const auto local = jit([](const Array& v) { return sin(v); });
+  total(x).block_until_ready();
+  local(x).block_until_ready();
+  profiler::StepTimer timer;
+  total(x).block_until_ready();
+  const profiler::TimeSplit both = timer.lap();
+  EXPECT_GT(both.compute, 0);
+  EXPECT_GT(both.exchange, 0);
+  EXPECT_EQ(both.waiting, 0);  // There are no other processes.
+  EXPECT_LE(both.compute + both.exchange, both.total);
+  local(x).block_until_ready();
+  const profiler::TimeSplit alone = timer.lap();
+  EXPECT_GT(alone.compute, 0);
+  EXPECT_EQ(alone.exchange, 0);
+}
+
 // What is recorded of these steps while a function runs: "op trip trips branch program", as far as there are such.
 std::vector<std::string> recorded(const std::vector<std::string>& ops, const std::function<void()>& run) {
   const std::string path = std::filesystem::temp_directory_path() / ("shoal_trace_of_run_" + std::to_string(getpid()));

@@ -27,7 +27,18 @@
 #include "checkpoints/safetensors.h"
 #include "core/host_allocator.h"
 #include "frontend/array/array_impl.h"
-#include "shoal/shoal.h"
+#include "shoal/array.h"
+#include "shoal/device.h"
+#include "shoal/jit.h"
+#include "shoal/lax.h"
+#include "shoal/make_array.h"
+#include "shoal/mesh.h"
+#include "shoal/numpy.h"
+#include "shoal/ops.h"
+#include "shoal/partition_spec.h"
+#include "shoal/random.h"
+#include "shoal/sharding.h"
+#include "shoal/tree.h"
 
 namespace shoal::checkpoints {
 namespace {

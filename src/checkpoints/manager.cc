@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "checkpoints/restoring.h"
 #include "checkpoints/writing.h"
 #include "core/host_allocator.h"
+#include "core/this_process.h"
 #include "frontend/array/array_impl.h"
 #include "shoal/checkpoints.h"
 
@@ -156,8 +156,8 @@ class Manager::Impl {
   };
 
   static std::uint64_t next_number() {
-    static std::atomic<std::uint64_t> number = 0;
-    return ++number;
+    static distributed::SessionCounter number;
+    return number.next();
   }
 
   // Those that have a thread. What they write is waited for when the process exits.
@@ -334,7 +334,7 @@ class Manager::Impl {
           if (job.refused) std::rethrow_exception(job.refused);
           check_begun(job, begun, unfinished, run);
           return types +
-                 bytes_of(write_portions(arrays, portions_of(arrays, meeting.process(), meeting.num_processes()),
+                 bytes_of(write_portions(arrays, portions_of(arrays, this_process(), meeting.processes()),
                                          unfinished, meeting.process(), job.step, run));
         } catch (...) {
           here = std::current_exception();

@@ -2,7 +2,6 @@
 // so that a thread beside the program's can do it.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -24,8 +23,11 @@ class Meeting {
 
   bool is_alone() const { return session_ == nullptr || session_->num_processes() == 1; }
   bool is_first() const { return process() == 0; }
-  int process() const { return session_ == nullptr ? 0 : session_->process_index(); }
+  /// Its place among the processes of the job, from 0 on.
+  int process() const { return session_ == nullptr ? 0 : session_->place(); }
   int num_processes() const { return session_ == nullptr ? 1 : session_->num_processes(); }
+  /// The numbers of all, ascending.
+  std::vector<int> processes() const { return session_ == nullptr ? std::vector{0} : session_->processes(); }
 
   /// What process 0 says, in all. If its `say` throws, all others throw CheckpointError with that text.
   std::string from_first(std::string_view topic, const std::function<std::string()>& say);
@@ -56,11 +58,11 @@ class Meeting {
 class Meetings {
  public:
   explicit Meetings(std::string folder) : folder_(std::move(folder)) {}
-  Meeting next(std::chrono::milliseconds timeout) { return {folder_, ++number_, timeout}; }
+  Meeting next(std::chrono::milliseconds timeout) { return {folder_, number_.next(), timeout}; }
 
  private:
   std::string folder_;
-  std::atomic<std::uint64_t> number_ = 0;
+  distributed::SessionCounter number_;
 };
 
 }  // namespace shoal::checkpoints

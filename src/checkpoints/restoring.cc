@@ -24,13 +24,6 @@ constexpr std::chrono::milliseconds kPatience = std::chrono::hours(1);
 // How many paths a message names.
 constexpr std::size_t kMostNamed = 5;
 
-// Memory for what this process holds of an array that lies as one of `like` does.
-struct Place {
-  KindPtr kind;
-  ShardSet shards;
-  bool is_unplaced = false;  // Nobody says where it is to lie.
-};
-
 Place place_of(Dtype dtype, const Shape& shape, bool weak, const Sharding& sharding, bool committed,
                std::vector<Target>& targets) {
   shoal::detail::check_put_target(sharding);
@@ -50,6 +43,8 @@ Place place_of(Dtype dtype, const Shape& shape, bool weak, const Sharding& shard
   }
   return place;
 }
+
+}  // namespace
 
 Place place_like(const Array& like, const std::string& path, std::vector<Target>& targets) {
   const shoal::detail::ArrayImpl& impl = shoal::detail::impl_of(like, path);
@@ -75,6 +70,8 @@ Array array_at(Place place) {
   Array array = shoal::detail::Access::make(ready_array(std::move(place.kind), std::move(place.shards), lineage));
   return place.is_unplaced ? shoal::detail::at_default_place(array) : array;
 }
+
+namespace {
 
 std::string some_of(const std::vector<std::string>& names) {
   const std::size_t count = std::min(names.size(), kMostNamed);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -20,10 +21,9 @@ namespace shoal::checkpoints {
 namespace {
 
 // Which of these processes has least to write so far; it gets these bytes.
-int next_writer(std::vector<std::int64_t>& load, const std::vector<int>& candidates, std::int64_t bytes) {
-  const int writer =
-      *std::ranges::min_element(candidates, {}, [&](int process) { return load[static_cast<std::size_t>(process)]; });
-  load[static_cast<std::size_t>(writer)] += bytes;
+int next_writer(std::map<int, std::int64_t>& load, const std::vector<int>& candidates, std::int64_t bytes) {
+  const int writer = *std::ranges::min_element(candidates, {}, [&](int process) { return load[process]; });
+  load[writer] += bytes;
   return writer;
 }
 
@@ -73,10 +73,8 @@ Dims take_dims(ByteReader& reader) {
 
 }  // namespace
 
-std::vector<Portion> portions_of(const std::vector<Held>& arrays, int process, int num_processes) {
-  std::vector<std::int64_t> load(static_cast<std::size_t>(num_processes), 0);
-  std::vector<int> everyone(load.size());
-  std::iota(everyone.begin(), everyone.end(), 0);
+std::vector<Portion> portions_of(const std::vector<Held>& arrays, int process, const std::vector<int>& processes) {
+  std::map<int, std::int64_t> load;
   std::vector<Portion> portions;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const DeviceArray& array = arrays[i].array;
@@ -85,7 +83,7 @@ std::vector<Portion> portions_of(const std::vector<Held>& arrays, int process, i
     const auto element = static_cast<std::int64_t>(size_of(array.type().dtype));
     const AtomSet varying = array.placement().varying();
     std::optional<int> writer_of_all;
-    if (grid.is_local()) writer_of_all = next_writer(load, everyone, num_elements(shape) * element);
+    if (grid.is_local()) writer_of_all = next_writer(load, processes, num_elements(shape) * element);
     for (std::int64_t shard = 0; shard < grid.size_of(varying); ++shard) {
       Box box = Box::of(grid, shape, array.placement(), grid.representative(varying, shard));
       const std::int64_t bytes = num_elements(box.extents) * element;

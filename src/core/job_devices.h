@@ -17,4 +17,8 @@ bool devices_in_use();
 /// process p has the id p * 131072 + i. Throws InvalidState if devices have been used already.
 void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids, SourceLocation where);
 
+/// The same later on, where the job goes on with other processes, of which this one is still number `process`: those
+/// that are not there any more have no devices. Arrays and meshes that have such devices keep them.
+void change_job_devices(int process, const std::vector<std::vector<int>>& local_ids);
+
 }  // namespace shoal

@@ -16,12 +16,13 @@ namespace {
 // The board of a process that is alone. Whoever waits looks after the deadlines.
 class LocalTransport : public Client::Transport {
  public:
-  explicit LocalTransport(const Member& member) : board_({member}, [](const Fault&) {}) {}
+  LocalTransport(int process, std::vector<Member> members)
+      : process_(process), board_(std::move(members), [](const Fault&) {}) {}
 
   Reply call(Request request) override {
     std::unique_lock lock(mutex_);
     const auto reply = std::make_shared<std::optional<Reply>>();
-    board_.handle(0, request, std::chrono::steady_clock::now(), [this, reply](Reply answer) {
+    board_.handle(process_, request, std::chrono::steady_clock::now(), [this, reply](Reply answer) {
       *reply = std::move(answer);
       changed_.notify_all();
     });
@@ -38,6 +39,7 @@ class LocalTransport : public Client::Transport {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  const int process_;
   Board board_;
 };
 
@@ -56,8 +58,8 @@ Reply checked(Reply reply) {
 
 }  // namespace
 
-std::shared_ptr<Client::Transport> make_local_transport(const Member& member) {
-  return std::make_shared<LocalTransport>(member);
+std::shared_ptr<Client::Transport> make_local_transport(int process, std::vector<Member> members) {
+  return std::make_shared<LocalTransport>(process, std::move(members));
 }
 
 void throw_failure(Status status, const std::string& text) {

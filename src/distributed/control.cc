@@ -14,6 +14,7 @@
 #include "base/fork.h"
 #include "base/seconds_text.h"
 #include "base/sort_unique.h"
+#include "distributed/frame_io.h"
 #include "distributed/munge.h"
 
 namespace shoal::distributed {
@@ -29,48 +30,6 @@ constexpr milliseconds kLongestHandshake = std::chrono::seconds(10);
 constexpr milliseconds kSlack = std::chrono::seconds(5);
 // For the goodbye to leave.
 constexpr milliseconds kLongestClose = std::chrono::seconds(1);
-
-// A connection ended, or did not go on in time.
-class Broken : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-int poll_timeout(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
-}
-
-// Reads what is there. False if there is nothing. Throws Broken at the end.
-bool read_some(int socket, std::string& in) {
-  std::array<char, std::size_t{64} << 10> buffer;
-  const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (size > 0) {
-    in.append(buffer.data(), static_cast<std::size_t>(size));
-    return true;
-  }
-  if (size == 0) throw Broken("it was closed");
-  if (errno == EAGAIN || errno == EINTR) return false;
-  throw Broken(error_text(errno));
-}
-
-// Waits for a whole frame at the beginning of `in`.
-FrameView receive(int socket, std::string& in, Clock::time_point deadline) {
-  while (true) {
-    const FrameView frame = parse_frame(in, kMaxBody);
-    if (frame.size != 0) return frame;
-    pollfd waiting{socket, POLLIN, 0};
-    if (::poll(&waiting, 1, poll_timeout(deadline)) == 0) throw Broken("it did not answer in time");
-    read_some(socket, in);
-  }
-}
-
-// For short frames on a new connection, which always has room for them.
-void send_all(int socket, const std::string& frame) {
-  if (::send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(frame.size())) {
-    throw Broken(error_text(errno));
-  }
-}
 
 Key find_key(const Secret& secret, const Challenge& challenge) {
   if (!secret.by_munge) return secret.key;
@@ -198,7 +157,7 @@ void Control::await_start() {
                     "{}",
                     to_string(remote_), error.what()));
   }
-  same_host_ = started_.members[0].host_identity == options_.join.me.host_identity;
+  same_host_ = coordinator().host_identity == options_.join.me.host_identity;
   set_control_options(link_.socket.get(), started_.heartbeat_timeout);
 }
 
@@ -337,7 +296,7 @@ void Control::lost(FaultKind kind, const std::string& why) {
     }
   }
   if (kind == FaultKind::kDeath && !same_host_ && reconnect()) return;
-  const Member& coordinator = started_.members[0];
+  const Member& coordinator = this->coordinator();
   const std::string text =
       kind == FaultKind::kTimeout
           ? fmt::format("{} (pid {}), which coordinates the job, failed: {}", process_name(coordinator),
@@ -345,7 +304,7 @@ void Control::lost(FaultKind kind, const std::string& why) {
           : fmt::format("{} (pid {}), which coordinates the job, died: the connection to it ended ({})",
                         process_name(coordinator), coordinator.pid, why);
   // First the fault: whose request fails finds it.
-  events_.faults({{.kind = kind, .process = 0, .host = coordinator.host, .text = text}});
+  events_.faults({{.kind = kind, .process = coordinator.process, .host = coordinator.host, .text = text}});
   finish(text);
 }
 

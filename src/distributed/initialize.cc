@@ -147,7 +147,73 @@ void check_complete(const InitializeOptions& options, bool has_address, const st
   throw InvalidArgument(text);
 }
 
-// The options of the session, and the socket at which it listens, if there is one already.
+// Processes of the job that run on one machine do not use more of it than there is.
+void divide_machine(const Session& session) {
+  std::vector<Resources> all;
+  std::size_t own = 0;
+  for (const int process : session.processes()) {
+    if (process == session.process_index()) own = all.size();
+    all.push_back(session.members()[static_cast<std::size_t>(process)].resources);
+  }
+  keep_to_share(share_of(all, own));
+}
+
+// ---- The end of the process.
+
+// A process that ends without shutdown() leaves as shutdown() would. If it fails, it tells why and does not wait.
+void leave_at_exit(int status, void* /*unused*/) {
+  if (is_forked_child()) return;
+  const auto session = Session::current();
+  if (!session) return;
+  try {
+    if (status != 0) {
+      session->report(
+          {.kind = FaultKind::kUserError,
+           .process = session->process_index(),
+           .text = fmt::format("{} exited with code {}",
+                               process_name(session->me()),
+                               status)});
+    }
+    shutdown();
+  } catch (const std::exception& error) {
+    if (status != 0) return;  // Its own error is what matters.
+    log_warning(fmt::format("the process ends without distributed::shutdown(), which would throw: {}", error.what()));
+  }
+}
+
+std::terminate_handler terminate_before = nullptr;
+
+// An exception that nobody catches ends the process; the others hear what it was, and not only that it ended.
+void report_escaping_exception() {
+  const auto session = Session::current();
+  if (const std::exception_ptr error = std::current_exception(); error && session && !is_forked_child()) {
+    const int process = session->process_index();
+    const std::string name = process_name(session->me());
+    const auto report = [&](std::string_view what) {
+      session->report({.kind = FaultKind::kUserError,
+                       .process = process,
+                       .text = fmt::format("{} ends by an exception that it does not catch: {}", name, what)});
+    };
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& one) {
+      report(one.what());
+    } catch (...) {
+      report("one that is no std::exception");
+    }
+  }
+  if (terminate_before != nullptr) terminate_before();
+}
+
+void watch_end() {
+  if (static std::atomic<bool> done = false; !done.exchange(true)) {
+    ::on_exit(leave_at_exit, nullptr);
+    terminate_before = std::set_terminate(report_escaping_exception);
+  }
+}
+
+}  // namespace
+
 std::pair<SessionOptions, Socket> session_options(InitializeOptions options) {
   fill_from_environment(options);
   const auto [cluster, notes] = fill_from_launcher(options);
@@ -191,62 +257,6 @@ std::pair<SessionOptions, Socket> session_options(InitializeOptions options) {
   return {std::move(session), std::move(rendezvous.listener)};
 }
 
-// Processes of the job that run on one machine do not use more of it than there is.
-void divide_machine(const Session& session) {
-  std::vector<Resources> all;
-  for (const Member& member : session.members()) all.push_back(member.resources);
-  keep_to_share(share_of(all, static_cast<std::size_t>(session.process_index())));
-}
-
-// ---- The end of the process.
-
-// A process that ends without shutdown() leaves as shutdown() would. If it fails, it tells why and does not wait.
-void leave_at_exit(int status, void* /*unused*/) {
-  if (is_forked_child()) return;
-  const auto session = Session::current();
-  if (!session) return;
-  try {
-    if (status != 0) {
-      session->report(
-          {.kind = FaultKind::kUserError,
-           .process = session->process_index(),
-           .text = fmt::format("{} exited with code {}",
-                               process_name(session->members()[static_cast<std::size_t>(session->process_index())]),
-                               status)});
-    }
-    shutdown();
-  } catch (const std::exception& error) {
-    if (status != 0) return;  // Its own error is what matters.
-    log_warning(fmt::format("the process ends without distributed::shutdown(), which would throw: {}", error.what()));
-  }
-}
-
-std::terminate_handler terminate_before = nullptr;
-
-// An exception that nobody catches ends the process; the others hear what it was, and not only that it ended.
-void report_escaping_exception() {
-  const auto session = Session::current();
-  if (const std::exception_ptr error = std::current_exception(); error && session && !is_forked_child()) {
-    const int process = session->process_index();
-    const std::string name = process_name(session->members()[static_cast<std::size_t>(process)]);
-    const auto report = [&](std::string_view what) {
-      session->report({.kind = FaultKind::kUserError,
-                       .process = process,
-                       .text = fmt::format("{} ends by an exception that it does not catch: {}", name, what)});
-    };
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& one) {
-      report(one.what());
-    } catch (...) {
-      report("one that is no std::exception");
-    }
-  }
-  if (terminate_before != nullptr) terminate_before();
-}
-
-}  // namespace
-
 std::shared_ptr<Session> Session::current() noexcept {
   Global& global = distributed::global();
   if (is_forked_child()) return global.session;  // Another thread may have held the lock.
@@ -270,10 +280,7 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
     auto [session, listener] = session_options(options);
     if (session.num_processes > 1) session.card = card(session.local_device_ids);
     auto joined = std::make_shared<Session>(std::move(session), std::move(listener));
-    if (static std::atomic<bool> done = false; !done.exchange(true)) {
-      ::on_exit(leave_at_exit, nullptr);
-      terminate_before = std::set_terminate(report_escaping_exception);
-    }
+    watch_end();
     divide_machine(*joined);
     const std::lock_guard lock(global.mutex);
     global.session = std::move(joined);
@@ -282,6 +289,22 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
     global.was_started = false;  // With other options it may go well.
     throw;
   }
+}
+
+std::shared_ptr<Session> next_session(SessionOptions options, Socket listener) {
+  Global& global = distributed::global();
+  auto joined = std::make_shared<Session>(std::move(options), std::move(listener));
+  watch_end();
+  divide_machine(*joined);
+  const std::lock_guard lock(global.mutex);
+  global.was_started = true;
+  return global.session = std::move(joined);
+}
+
+std::shared_ptr<Session> take_session() noexcept {
+  Global& global = distributed::global();
+  const std::lock_guard lock(global.mutex);
+  return std::exchange(global.session, nullptr);
 }
 
 void leave_session(std::vector<Launches> launches, const SourceLocation& where) {

@@ -11,7 +11,7 @@ namespace shoal::distributed {
 
 /// One process of a job, as all others know it.
 struct Member {
-  int process = 0;
+  int process = 0;                ///< -1 in the place of a number that no process of the job has any more.
   std::string host;               ///< Its host's name.
   std::string host_identity;      ///< Equal for processes of one running kernel, one network and one file system.
   int pid = 0;                    ///< As it sees itself.
@@ -27,6 +27,9 @@ struct Member {
 };
 
 inline constexpr std::size_t kMaxCardBytes = 4096;
+
+/// Whether there is such a process. A job that went on without some of its processes leaves their numbers free.
+inline bool is_present(const Member& member) { return member.process >= 0; }
 
 /// In the order in which one causes another: of those that are told together, the first is the cause.
 enum class FaultKind : std::uint8_t {

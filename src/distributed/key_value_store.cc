@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "base/seconds_text.h"
 #include "base/sort_unique.h"
@@ -51,6 +50,9 @@ Board::Board(std::vector<Member> members, std::function<void(Fault)> on_fault, s
       on_fault_(std::move(on_fault)),
       state_(members_.size(), State::kWorking),
       most_bytes_(most_bytes) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!is_present(members_[i])) state_[i] = State::kGone;
+  }
   shutdown_.processes = all_processes();
 }
 
@@ -444,8 +446,10 @@ void Board::fail_all(const std::string& text) {
 }
 
 std::vector<int> Board::all_processes() const {
-  std::vector<int> all(members_.size());
-  std::iota(all.begin(), all.end(), 0);
+  std::vector<int> all;
+  for (const Member& member : members_) {
+    if (is_present(member)) all.push_back(member.process);
+  }
   return all;
 }
 
@@ -459,7 +463,10 @@ std::vector<int> Board::missing(const Meeting& meeting) const {
 
 std::string Board::names(const std::vector<int>& processes) const {
   std::vector<std::string> texts;
-  for (const int process : processes) texts.push_back(process_name(members_[index(process)]));
+  for (const int process : processes) {
+    const Member& member = members_[index(process)];
+    texts.push_back(is_present(member) ? process_name(member) : fmt::format("process {}", process));
+  }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 

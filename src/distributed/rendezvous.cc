@@ -22,28 +22,6 @@ constexpr std::size_t kMostAddresses = 8;
 
 bool is_on_one_host(const Cluster& cluster) { return cluster.local_process_count == cluster.num_processes; }
 
-// A socket that listens on a port that is free.
-Socket listen_anywhere(const Cluster& cluster, const std::optional<std::string>& bind_address) {
-  if (bind_address) return listen_at(parse_address(*bind_address, "coordinator_bind_address"));
-  if (is_on_one_host(cluster)) return listen_at({kLoopback, 0});
-  const PortRange ports = port_range_from_env();
-  for (int port = ports.first; port < ports.last; ++port) {
-    try {
-      return listen_at({"", static_cast<std::uint16_t>(port)});
-    } catch (const DistributedError&) {  // It is taken.
-    }
-  }
-  return listen_at({"", ports.last});
-}
-
-// Where others reach this host at that port.
-Address reachable(const Cluster& cluster, const Address& listening) {
-  if (is_on_one_host(cluster)) return {kLoopback, listening.port};
-  auto addresses = host_addresses(env_text("SHOAL_SOCKET_INTERFACE").value_or(""));
-  addresses.resize(std::min(addresses.size(), kMostAddresses));
-  return {fmt::format("{}", fmt::join(addresses, ",")), listening.port};
-}
-
 // The text that process 0 hands to the others: its address and the secret.
 constexpr char kBetween = '/';
 
@@ -51,8 +29,13 @@ void meet_by_launcher(Rendezvous& found, const Cluster& cluster, const Initializ
   Socket listener;
   std::string text;
   if (cluster.process_id == 0) {
-    if (!found.coordinator) listener = listen_anywhere(cluster, options.coordinator_bind_address);
-    const Address address = listener ? reachable(cluster, local_address(listener.get())) : *found.coordinator;
+    if (!found.coordinator) {
+      listener = options.coordinator_bind_address
+                     ? listen_at(parse_address(*options.coordinator_bind_address, "coordinator_bind_address"))
+                     : listen_anywhere(is_on_one_host(cluster));
+    }
+    const Address address = listener ? Address{own_hosts(is_on_one_host(cluster)), local_address(listener.get()).port}
+                                     : *found.coordinator;
     text = fmt::format("{}{}{}", to_string(address), kBetween, random_secret());
   }
   const auto told = share_by_launcher(cluster, text,
@@ -67,6 +50,25 @@ void meet_by_launcher(Rendezvous& found, const Cluster& cluster, const Initializ
 }
 
 }  // namespace
+
+Socket listen_anywhere(bool on_one_host) {
+  if (on_one_host) return listen_at({kLoopback, 0});
+  const PortRange ports = port_range_from_env();
+  for (int port = ports.first; port < ports.last; ++port) {
+    try {
+      return listen_at({"", static_cast<std::uint16_t>(port)});
+    } catch (const DistributedError&) {  // It is taken.
+    }
+  }
+  return listen_at({"", ports.last});
+}
+
+std::string own_hosts(bool on_one_host) {
+  if (on_one_host) return kLoopback;
+  auto addresses = host_addresses(env_text("SHOAL_SOCKET_INTERFACE").value_or(""));
+  addresses.resize(std::min(addresses.size(), kMostAddresses));
+  return fmt::format("{}", fmt::join(addresses, ","));
+}
 
 Rendezvous find_rendezvous(const std::optional<Cluster>& cluster, const InitializeOptions& options) {
   Rendezvous found{.coordinator = {}, .secret = given_secret(), .listener = {}};

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string>
 
 #include "distributed/detect.h"
 #include "distributed/net.h"
@@ -16,6 +17,11 @@ struct Rendezvous {
   std::optional<Secret> secret;
   Socket listener;  ///< In process 0, if it has chosen the port.
 };
+
+/// A socket that listens on a port that is free, of those that SHOAL_PORT_RANGE allows: for this host alone, or for all.
+Socket listen_anywhere(bool on_one_host);
+/// By which addresses the other processes of a job reach this host: loopback, or several with commas between them.
+std::string own_hosts(bool on_one_host);
 
 /// The address is coordinator_address of the options, that which process 0 tells by the launcher, or that which all
 /// make of what the launcher has told. The secret is the first of these: what the environment gives (given_secret()); a

@@ -65,6 +65,7 @@ class Service::Impl {
         slots_(static_cast<std::size_t>(options_.num_processes)),
         connections_(io_, std::move(listener), options_.heartbeat_timeout, connection_events()),
         check_interval_(std::clamp(options_.heartbeat_timeout / 8, milliseconds(10), milliseconds(1000))) {
+    for (const int process : options_.absent) slot(process) = absent_slot();
     check();
     thread_ = std::thread([this] { run(); });
   }
@@ -98,6 +99,15 @@ class Service::Impl {
         log_warning(fmt::format("the coordination service: {}", error.what()));
       }
     }
+  }
+
+  // Of a number that no process has: it is waited for as little as a process that has left.
+  static Slot absent_slot() {
+    Slot slot;
+    slot.joined = slot.gone = true;
+    slot.member.process = -1;
+    slot.join_deadline = Clock::time_point::max();
+    return slot;
   }
 
   Slot& slot(int process) { return slots_[static_cast<std::size_t>(process)]; }
@@ -210,6 +220,10 @@ class Service::Impl {
       throw Malformed("a join that no client sends");
     }
     Slot& slot = this->slot(me.process);
+    if (slot.gone) {
+      return refuse(connection,
+                    {Status::kFailed, fmt::format("the job goes on without process {}", me.process)});
+    }
     if (slot.joined) {
       return fail_start(
           {Status::kInvalid,
@@ -261,6 +275,7 @@ class Service::Impl {
       std::vector<int> missing;
       std::vector<std::string> there;
       for (std::size_t i = 0; i < slots_.size(); ++i) {
+        if (slots_[i].gone) continue;
         if (slots_[i].joined) {
           there.push_back(process_name(slots_[i].member));
         } else {
@@ -270,7 +285,7 @@ class Service::Impl {
       fail_start({Status::kDeadline,
                   fmt::format("distributed::initialize: of {} processes {} did not join within initialization_timeout; "
                               "there are {}{}",
-                              slots_.size(), fmt::join(missing, ", "), fmt::join(there, ", "),
+                              missing.size() + there.size(), fmt::join(missing, ", "), fmt::join(there, ", "),
                               refusals_.empty() ? "" : "; refused: " + refusals_)});
     });
   }

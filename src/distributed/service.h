@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "distributed/net.h"
 #include "distributed/secret.h"
@@ -18,7 +19,8 @@ namespace shoal::distributed {
 struct ServiceOptions {
   std::string version;  ///< Of the library; processes with another are refused.
   std::string job;      ///< The launcher's name for the job; so are those of another.
-  int num_processes = 1;
+  int num_processes = 1;         ///< Numbers of processes are below it.
+  std::vector<int> absent = {};  ///< The numbers that no process has.
   std::optional<Secret> secret = {};
   std::string host_identity = {};  ///< Of its process. Connections to others on this host cannot be reset by a network.
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(100);

@@ -65,6 +65,9 @@ Session::Session(SessionOptions options, Socket listener)
         if (options.host_identity.empty()) options.host_identity = host_identity();
         return std::move(options);
       }()) {
+  for (int process = 0; process < options_.num_processes; ++process) {
+    if (std::ranges::count(options_.absent, process) == 0) processes_.push_back(process);
+  }
   Member me{.process = options_.process,
             .host = options_.host,
             .host_identity = options_.host_identity,
@@ -73,14 +76,17 @@ Session::Session(SessionOptions options, Socket listener)
             .incarnation = random_number(),
             .card = options_.card,
             .resources = own_resources()};
-  if (options_.num_processes == 1) {
-    members_ = {me};
+  if (processes_.size() == 1) {
+    Member absent;
+    absent.process = -1;
+    members_.resize(static_cast<std::size_t>(options_.num_processes), absent);
+    members_[static_cast<std::size_t>(me.process)] = me;
     key_ = derive_key({}, {"shoal job", as_text(random_nonce())});
-    client_.emplace(make_local_transport(me));
+    client_.emplace(make_local_transport(me.process, members_));
     return;
   }
   Address coordinator = options_.coordinator;
-  if (options_.process == 0) {
+  if (options_.process == options_.coordinator_process) {
     // Beyond loopback all addresses are as good: those of the others decide by which one they come.
     const Address bind =
         options_.bind.value_or(is_loopback(coordinator.host) ? coordinator : Address{"", coordinator.port});
@@ -89,6 +95,7 @@ Session::Session(SessionOptions options, Socket listener)
         std::make_unique<Service>(std::move(listener), ServiceOptions{.version = SHOAL_VERSION,
                                                                       .job = options_.job,
                                                                       .num_processes = options_.num_processes,
+                                                                      .absent = options_.absent,
                                                                       .secret = options_.secret,
                                                                       .host_identity = options_.host_identity,
                                                                       .heartbeat_timeout = options_.heartbeat_timeout});
@@ -100,7 +107,8 @@ Session::Session(SessionOptions options, Socket listener)
                                                                .num_processes = options_.num_processes,
                                                                .me = std::move(me),
                                                                .timeout = options_.initialization_timeout},
-                                                      .secret = options_.secret});
+                                                      .secret = options_.secret,
+                                                  .coordinator_process = options_.coordinator_process});
   const Started& started = control_->started();
   members_ = started.members;
   for (Member& member : members_) {
@@ -129,8 +137,18 @@ Session::~Session() {
 }
 
 bool Session::is_on_one_host() const {
-  return std::all_of(members_.begin(), members_.end(),
-                     [&](const Member& member) { return member.host_identity == members_.front().host_identity; });
+  return std::ranges::all_of(members_, [&](const Member& member) {
+    return !is_present(member) || member.host_identity == options_.host_identity;
+  });
+}
+
+int Session::place() const {
+  return static_cast<int>(std::ranges::lower_bound(processes_, options_.process) - processes_.begin());
+}
+
+Key Session::secret() const {
+  if (control_) return control_->secret();
+  return options_.secret ? options_.secret->key : Key{};
 }
 
 Key Session::key(std::string_view label) const { return derive_key(key_, {label}); }
@@ -263,6 +281,21 @@ std::string Session::whereabouts_of(int process, const std::vector<int>& process
   if (!control_) return {};
   const Reply reply = control_->call({.kind = RequestKind::kWhereabouts, .increment = process, .processes = processes});
   return reply.status == Status::kOk ? reply.text : std::string();
+}
+
+std::uint64_t SessionCounter::next() {
+  const std::lock_guard lock(mutex_);
+  if (const auto current = Session::current(); session_.lock() != current) {
+    session_ = current;
+    number_ = 0;
+  }
+  return ++number_;
+}
+
+void Session::abandon() {
+  if (!control_) return;
+  control_->close();
+  if (service_) service_->stop(std::chrono::milliseconds(0));
 }
 
 void Session::shutdown(std::vector<Launches> launches) {

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "distributed/job.h"
@@ -30,6 +31,9 @@ struct SessionOptions {
   std::optional<Address> bind = {};  ///< Where process 0 listens; default: see InitializeOptions.
   int num_processes = 1;
   int process = 0;
+  /// The numbers below num_processes that no process has, of a job that goes on without some.
+  std::vector<int> absent = {};
+  int coordinator_process = 0;  ///< That runs the coordination service.
   std::string job = {};  ///< The launcher's name for the job.
   std::string card = {};
   std::optional<std::vector<int>> local_device_ids = {};
@@ -55,9 +59,18 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   int process_index() const { return options_.process; }
-  int num_processes() const { return options_.num_processes; }
-  /// In the order of their process ids.
+  /// How many there are.
+  int num_processes() const { return static_cast<int>(processes_.size()); }
+  /// Their numbers, ascending.
+  const std::vector<int>& processes() const { return processes_; }
+  /// The place of this process among them, from 0 on.
+  int place() const;
+  /// By process id; those that are not there are not present (is_present).
   const std::vector<Member>& members() const { return members_; }
+  const Member& me() const { return members_[static_cast<std::size_t>(options_.process)]; }
+  /// The options with which it joined, and the key of the secret of the job; zeros if it has none.
+  const SessionOptions& options() const { return options_; }
+  Key secret() const;
   /// Whether all can share memory, and reach each other by loopback.
   bool is_on_one_host() const;
   /// Those of initialize(); none: all.
@@ -92,6 +105,9 @@ class Session {
   /// nothing is known.
   std::string whereabouts_of(int process, const std::vector<int>& processes);
 
+  /// Leaves at once, without waiting for anybody: those that still need this process hear that it is gone.
+  void abandon();
+
   /// As distributed::shutdown. `launches` are those of this process, which are compared with those of the others.
   void shutdown(std::vector<Launches> launches = {});
 
@@ -102,6 +118,7 @@ class Session {
   const Fault* find_failure(const std::vector<int>& processes) const;
 
   const SessionOptions options_;
+  std::vector<int> processes_;
   std::vector<Member> members_;
   Key key_ = {};
   std::unique_ptr<Service> service_;  // In process 0.
@@ -120,6 +137,18 @@ class Session {
   std::function<std::string(const std::vector<int>&)> log_;
 };
 
+/// Counts from 1 on what processes do together in one order. Each session begins anew, so that processes that have
+/// not been in the same ones before give the same numbers.
+class SessionCounter {
+ public:
+  std::uint64_t next();
+
+ private:
+  std::mutex mutex_;
+  std::weak_ptr<Session> session_;
+  std::uint64_t number_ = 0;
+};
+
 /// What is thrown for a fault: Disagreement; DeadlineExceeded where a launch waited too long; else ProcessFailed.
 std::exception_ptr error_of(const Fault& fault);
 
@@ -135,6 +164,17 @@ void leave_session(std::vector<Launches> launches, const SourceLocation& where);
 
 /// Leaves at once, as what follows start_session() failed, and tells the others why.
 void abandon_session(const std::string& why) noexcept;
+
+/// What initialize() would join with these options, and the socket at which this process listens, if there is one
+/// already. Throws as initialize().
+std::pair<SessionOptions, Socket> session_options(InitializeOptions options);
+
+/// Takes the place of the session of before, if there was one: this process joins with these options. Throws as
+/// initialize(); there is no session then.
+std::shared_ptr<Session> next_session(SessionOptions options, Socket listener);
+
+/// The session of before is that of the process no longer.
+std::shared_ptr<Session> take_session() noexcept;
 
 /// What is the same for processes that can share memory and files: the running kernel, the network and the file system.
 std::string host_identity();

@@ -18,8 +18,8 @@ class Client::Transport {
   virtual Reply call(Request request) = 0;
 };
 
-/// Answers a process that is alone.
-std::shared_ptr<Client::Transport> make_local_transport(const Member& member);
+/// Answers the process with this number, which is the only one of `members` that is there.
+std::shared_ptr<Client::Transport> make_local_transport(int process, std::vector<Member> members);
 
 /// Throws what the status stands for, unless that is kOk.
 void throw_failure(Status status, const std::string& text);

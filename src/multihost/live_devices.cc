@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/misuse.h"
+#include "distributed/session.h"
 #include "shoal/distributed.h"
 #include "shoal/multihost.h"
 
@@ -20,9 +21,9 @@ namespace {
 // How often these processes have called live_devices: they do it in one order.
 std::uint64_t next_number(const std::vector<int>& processes) {
   static std::mutex mutex;
-  static std::map<std::vector<int>, std::uint64_t> numbers;
+  static std::map<std::vector<int>, distributed::SessionCounter> numbers;
   const std::lock_guard lock(mutex);
-  return ++numbers[processes];
+  return numbers[processes].next();
 }
 
 std::string text_of(const std::exception_ptr& error) {

@@ -78,16 +78,15 @@ std::vector<Array> broadcast_leaves(const std::vector<Array>& leaves, const Tree
                                     std::optional<bool> is_source, SourceLocation where) {
   const Caller caller("broadcast_one_to_all", where);
   const std::vector<int> all = all_processes();
-  const bool is_mine = is_source.value_or(process_index() == 0);
+  const bool is_mine = is_source.value_or(process_index() == all.front());
   // A source says so in the lowest bit.
   Digest said = digest_of_types(leaves, tree);
   said[0] = (said[0] & ~std::uint64_t{1}) | (is_mine ? 1U : 0U);
   std::vector<Digest> answers = gather_digests(all, said, function(), Caller::line());
   std::vector<int> sources;
-  for (int process : all) {
-    Digest& answer = answers[static_cast<std::size_t>(process)];
-    if ((answer[0] & 1U) != 0) sources.push_back(process);
-    answer[0] &= ~std::uint64_t{1};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if ((answers[i][0] & 1U) != 0) sources.push_back(all[i]);
+    answers[i][0] &= ~std::uint64_t{1};
   }
   check_types(answers, leaves);
   if (sources.size() != 1) {

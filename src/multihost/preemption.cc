@@ -54,8 +54,8 @@ class PreemptionWatch::Impl {
     if (!current.compare_exchange_strong(none, this)) {
       throw InvalidState("PreemptionWatch: there is one already; a process has one at a time", where);
     }
-    static std::atomic<std::uint64_t> number = 0;
-    folder_ = fmt::format("shoal/preemption/{}", ++number);
+    static distributed::SessionCounter number;
+    folder_ = fmt::format("shoal/preemption/{}", number.next());
     signalled = false;
     struct sigaction action = {};
     action.sa_handler = take_notice;
@@ -166,6 +166,7 @@ class PreemptionWatch::Impl {
   std::string missing_text(const std::vector<std::pair<std::string, std::string>>& written) const {
     std::vector<std::string> names;
     for (const distributed::Member& member : session_->members()) {
+      if (!is_present(member)) continue;
       const std::string key = fmt::format("{}/{}", steps(), member.process);
       const auto is_it = [&](const auto& entry) { return entry.first == key; };
       if (std::ranges::none_of(written, is_it)) names.push_back(process_name(member));

@@ -17,6 +17,7 @@
 #include "comm/transport/shared_heap.h"
 #include "core/job_devices.h"
 #include "distributed/session.h"
+#include "runtime/generations.h"
 #include "runtime/job_mpi.h"
 #include "runtime/lane.h"
 #include "shoal/distributed.h"
@@ -52,7 +53,8 @@ std::vector<int> ids_of(const Member& member) {
 // The other processes of a job, by its coordination service and channels to each.
 class JobPeers final : public Peers {
  public:
-  explicit JobPeers(std::shared_ptr<Session> session)
+  // MPI connects the processes that mpirun has started, and no others.
+  JobPeers(std::shared_ptr<Session> session, bool may_use_mpi)
       : session_(std::move(session)),
         connector_(session_->process_index(), job_key(*session_),
                    {.reach = session_->is_on_one_host() ? Reach::kHost : Reach::kAllHosts}) {
@@ -62,12 +64,12 @@ class JobPeers final : public Peers {
     }
     SharedHeap::shared();  // What is made from now on lies where peers can see it.
     distributed::Client& client = session_->client();
-    const bool tries_mpi = JobMpi::announce(*session_);
+    const bool tries_mpi = may_use_mpi && JobMpi::announce(*session_);
     client.key_value_set(card_key(session_->process_index()), connector_.card());
     client.wait_at_barrier(kCards, kConnecting);
     cards_.resize(session_->members().size());
-    for (std::size_t i = 0; i < cards_.size(); ++i) {
-      cards_[i] = client.blocking_key_value_get(card_key(static_cast<int>(i)), kConnecting);
+    for (const int process : session_->processes()) {
+      cards_[static_cast<std::size_t>(process)] = client.blocking_key_value_get(card_key(process), kConnecting);
     }
     if (tries_mpi) mpi_ = JobMpi::join(*session_);
     channels_.resize(session_->members().size(), nullptr);
@@ -199,8 +201,7 @@ void close_communicators() {
 // What the others may ask of this process.
 void tell_of_records(Session& session) {
   constexpr std::size_t kMost = 64;
-  FlightRecorder::start(session.process_index(),
-                        session.members()[static_cast<std::size_t>(session.process_index())].host);
+  if (FlightRecorder::current() == nullptr) FlightRecorder::start(session.process_index(), session.me().host);
   session.set_records(
       [] {
         FlightRecorder::current()->note_alive();
@@ -212,14 +213,28 @@ void tell_of_records(Session& session) {
       });
 }
 
+// The numbers of the devices of each process.
+std::vector<std::vector<int>> devices_of(const Session& session) {
+  std::vector<std::vector<int>> devices;
+  for (const Member& member : session.members()) devices.push_back(ids_of(member));
+  return devices;
+}
+
 // Makes devices and channels of what the coordination service tells.
 void join(const std::shared_ptr<Session>& session, const SourceLocation& where) {
-  std::vector<std::vector<int>> devices;
-  for (const Member& member : session->members()) devices.push_back(ids_of(member));
+  const std::vector<std::vector<int>> devices = devices_of(*session);
   tell_of_records(*session);
-  auto peers = std::make_unique<JobPeers>(session);
+  auto peers = std::make_unique<JobPeers>(session, true);
   set_job_devices(session->process_index(), devices, where);
   set_peers(std::move(peers));
+}
+
+// What a process tells when it joins, which has all of its devices unless some are named.
+std::string own_card(const std::optional<std::vector<int>>& local_device_ids) {
+  std::vector<int> own = local_device_ids.value_or(std::vector<int>());
+  const int count = num_own_devices();
+  for (int id = 0; !local_device_ids && id < count; ++id) own.push_back(id);
+  return card_of(own);
 }
 
 std::vector<Launches> own_launches() {
@@ -234,13 +249,7 @@ std::vector<Launches> own_launches() {
 
 void initialize(const InitializeOptions& options, SourceLocation where) {
   Lane::shared();  // Its end at exit comes after that of the session, which tells the others why it ends.
-  const auto card = [](const std::optional<std::vector<int>>& local_device_ids) {
-    std::vector<int> own = local_device_ids.value_or(std::vector<int>());
-    const int count = num_own_devices();
-    for (int id = 0; !local_device_ids && id < count; ++id) own.push_back(id);
-    return card_of(own);
-  };
-  start_session(options, card, where);
+  start_session(options, own_card, where);
   const std::shared_ptr<Session> session = Session::current();
   if (session == nullptr || session->num_processes() == 1) return;
   try {
@@ -265,4 +274,47 @@ void shutdown(SourceLocation where) {
 }
 
 }  // namespace distributed
+
+void end_generation(bool together) {
+  // What waits for other processes ends with the work of those, or with their connection to the service.
+  constexpr std::chrono::seconds kPatience{5};
+  Lane& lane = Lane::shared();
+  if (together) lane.drain();
+  const bool is_drained = lane.drain_for(kPatience);
+  Communicator::close_all(
+      std::make_exception_ptr(InvalidState("the job goes on with other processes: make this array, or program, anew")));
+  const std::shared_ptr<Session> session = distributed::take_session();
+  std::exception_ptr error;
+  try {
+    if (session != nullptr && together) session->shutdown();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (session != nullptr) session->abandon();
+  if (!is_drained) lane.drain();
+  set_peers(nullptr);
+  if (error) std::rethrow_exception(error);
+}
+
+void begin_generation(distributed::SessionOptions options, Socket listener, std::uint64_t generation) {
+  Lane::shared();
+  const bool is_first = !distributed::is_initialized() && !devices_in_use();
+  options.card = distributed::own_card(options.local_device_ids);
+  const std::shared_ptr<Session> session = distributed::next_session(std::move(options), std::move(listener));
+  try {
+    distributed::tell_of_records(*session);
+    Communicator::begin_generation(generation, session->processes());
+    if (session->num_processes() > 1) set_peers(std::make_unique<JobPeers>(session, false));
+  } catch (const std::exception& error) {
+    distributed::abandon_session(
+        fmt::format("process {} could not join: {}", session->process_index(), error.what()));
+    throw;
+  }
+  if (is_first) {
+    set_job_devices(session->process_index(), distributed::devices_of(*session), {});
+  } else {
+    change_job_devices(session->process_index(), distributed::devices_of(*session));
+  }
+}
+
 }  // namespace shoal

@@ -69,7 +69,9 @@ std::vector<T> gather(const std::vector<int>& processes, const T& mine, std::str
 
 std::vector<int> all_processes() {
   std::vector<int> all;
-  for (int process = 0; process < process_count(); ++process) all.push_back(process);
+  for (const Device& device : devices()) {
+    if (all.empty() || all.back() != device.process_index) all.push_back(device.process_index);
+  }
   return all;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/digest.h"
 #include "base/env.h"
@@ -21,6 +22,13 @@ struct Table {
   std::mutex mutex;
   std::map<std::vector<int>, std::unique_ptr<Communicator>> all;
   std::exception_ptr closed;
+  std::optional<std::vector<int>> present;  // Those that are in the job, where it has gone on without some.
+  std::atomic<std::uint64_t> generation{0};
+
+  // Whether all of these processes can launch something together.
+  bool is_open(const std::vector<int>& processes) const {
+    return closed == nullptr || (present && std::ranges::includes(*present, processes));
+  }
 
   static Table& get() {
     static auto* const table = new Table;
@@ -58,7 +66,7 @@ Communicator& Communicator::of(const std::vector<int>& processes) {
   std::unique_ptr<Communicator>& found = table.all[processes];
   if (found != nullptr) return *found;
   found = std::make_unique<Communicator>(processes);
-  if (table.closed != nullptr) {
+  if (!table.is_open(processes)) {
     found->error_ = table.closed;
     found->told_ = true;
     found->failed_ = true;
@@ -67,11 +75,13 @@ Communicator& Communicator::of(const std::vector<int>& processes) {
 }
 
 std::uint64_t Communicator::id_of(const std::vector<int>& processes) {
-  return digest_of(processes.data(), processes.size() * sizeof(int))[0];
+  const std::uint64_t generation = Table::get().generation.load(std::memory_order_relaxed);
+  const Digest of_processes = digest_of(processes.data(), processes.size() * sizeof(int));
+  return generation == 0 ? of_processes[0] : digest_of(of_processes, generation)[0];
 }
 
 Communicator::Communicator(std::vector<int> processes) : processes_(std::move(processes)), id_(id_of(processes_)) {
-  if (FlightRecorder* const recorder = FlightRecorder::current()) recorder->note_communicator(id_, processes_);
+  if (FlightRecorder* const recorder = FlightRecorder::current()) recorder->note_communicator(id(), processes_);
 }
 
 LaunchCall Communicator::call(std::string_view name, const SourceLocation& where) {
@@ -84,7 +94,7 @@ LaunchCall Communicator::call(std::string_view name, const SourceLocation& where
   check_thread(name, where);
   calls_.fetch_add(1, std::memory_order_relaxed);
   FlightRecorder* const recorder = FlightRecorder::current();
-  return {name, where, recorder == nullptr ? 0 : recorder->queue(id_, name, where)};
+  return {name, where, recorder == nullptr ? 0 : recorder->queue(id(), name, where)};
 }
 
 void Communicator::check_thread(std::string_view name, const SourceLocation& where) {
@@ -113,7 +123,7 @@ MessageTag Communicator::begin_launch(const LaunchCall& call, const Digest& prog
         "a callback of a program that runs on several processes must not call another such program, or exchange "
         "anything with other processes");
   }
-  MessageTag tag{.communicator = id_,
+  MessageTag tag{.communicator = id(),
                  .sequence = launches_.fetch_add(1, std::memory_order_relaxed) + 1,
                  .program = program,
                  .lineage = lineage};
@@ -125,7 +135,7 @@ MessageTag Communicator::begin_launch(const LaunchCall& call, const Digest& prog
   tag.history = digest_of(words, sizeof words)[0];
   history_.store(tag.history, std::memory_order_relaxed);
   if (FlightRecorder* const recorder = FlightRecorder::current()) {
-    const std::uint64_t record = call.record != 0 ? call.record : recorder->queue(id_, call.name, call.where);
+    const std::uint64_t record = call.record != 0 ? call.record : recorder->queue(id(), call.name, call.where);
     recorder->begin(record, tag.sequence, tag.program, lineage);
   }
   is_launching = true;
@@ -142,7 +152,7 @@ Digest Communicator::new_origin(std::string_view maker) {
   const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
   if (calls != origins_since_) origins_ = 0;
   origins_since_ = calls;
-  const std::uint64_t words[] = {id_, calls, ++origins_};
+  const std::uint64_t words[] = {id(), calls, ++origins_};
   return digest_of(words, sizeof words, digest_of(maker));
 }
 
@@ -183,7 +193,7 @@ void Communicator::throw_failure() const {
 bool Communicator::has_failed(std::uint64_t id) {
   const Peers* const all = peers();
   return std::ranges::any_of(Table::get().list(), [&](const Communicator* one) {
-    return one->id_ == id && (one->failed_.load(std::memory_order_acquire) ||
+    return one->id() == id && (one->failed_.load(std::memory_order_acquire) ||
                               (all != nullptr && all->failure_of(one->processes_) != nullptr));
   });
 }
@@ -192,11 +202,38 @@ void Communicator::close_all(const std::exception_ptr& error) {
   Table& table = Table::get();
   const std::lock_guard lock(table.mutex);
   table.closed = error;
+  table.present.reset();
   for (const auto& [processes, one] : table.all) {
     one->fail_with(error);
     const std::lock_guard one_lock(one->mutex_);
     one->told_ = true;
   }
+}
+
+void Communicator::begin_generation(std::uint64_t generation, const std::vector<int>& present) {
+  Table& table = Table::get();
+  const std::lock_guard lock(table.mutex);
+  table.closed = std::make_exception_ptr(
+      InvalidState("this needs processes that are no longer in the job, which has gone on without them"));
+  table.present = present;
+  table.generation.store(generation, std::memory_order_relaxed);
+  for (const auto& [processes, one] : table.all) {
+    if (table.is_open(processes)) one->begin_anew();
+  }
+}
+
+void Communicator::begin_anew() {
+  id_.store(id_of(processes_), std::memory_order_relaxed);
+  calls_.store(0, std::memory_order_relaxed);
+  launches_.store(0, std::memory_order_relaxed);
+  history_.store(0, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  error_ = nullptr;
+  told_ = false;
+  origins_ = 0;
+  origins_since_ = 0;
+  failed_.store(false, std::memory_order_release);
+  if (FlightRecorder* const recorder = FlightRecorder::current()) recorder->note_communicator(id(), processes_);
 }
 
 void Communicator::note_told(const std::exception_ptr& error) noexcept {

@@ -46,7 +46,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   const std::vector<int>& processes() const { return processes_; }
-  std::uint64_t id() const { return id_; }
+  std::uint64_t id() const { return id_.load(std::memory_order_relaxed); }
 
   /// The user calls for a launch, which follows. Throws what made an earlier one fail, and InvalidState if another
   /// thread has called for launches here and may do so again: their order would be left to chance.
@@ -85,6 +85,9 @@ class Communicator {
   static bool has_failed(std::uint64_t id);
   /// Makes all launches of all communicators throw `error` from now on; tells nobody.
   static void close_all(const std::exception_ptr& error);
+  /// The job goes on with these processes, after close_all() and while nothing is under way: sets of them begin anew,
+  /// under another number than before, whatever became of them. Other sets stay closed.
+  static void begin_generation(std::uint64_t generation, const std::vector<int>& present);
   /// The user gets this error. If it is that of a communicator, it has been told.
   static void note_told(const std::exception_ptr& error) noexcept;
   /// Throws the error of a communicator that was never told.
@@ -95,6 +98,7 @@ class Communicator {
  private:
   MessageTag begin_launch(const LaunchCall& call, const Digest& program, const Digest& lineage);
   static void end_launch(bool is_failed) noexcept;
+  void begin_anew();
   void check_thread(std::string_view name, const SourceLocation& where);
   std::exception_ptr fail_with(const std::exception_ptr& error) noexcept;
   [[noreturn]] void throw_failure() const;
@@ -102,7 +106,7 @@ class Communicator {
   friend struct ThreadMark;
 
   const std::vector<int> processes_;
-  const std::uint64_t id_;
+  std::atomic<std::uint64_t> id_;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<const void*> caller_{nullptr};  // The thread that calls for launches.
   std::atomic<std::uint64_t> launches_{0};

@@ -19,7 +19,7 @@ import tempfile
 # The folders of src/, lowest first. A file may include its own layer and those before it.
 LAYERS = [
     "base", "core", "sharding", "ir", "ops", "transform", "passes", "spmd", "comm", "distributed", "backend",
-    "linalg", "runtime", "frontend", "multihost", "training", "checkpoints",
+    "linalg", "runtime", "frontend", "multihost", "training", "checkpoints", "elastic",
 ]
 
 # The rooms of folders, lowest first; those of one line do not see each other. What lies in the folder itself is above
@@ -52,6 +52,7 @@ PUBLIC_LAYERS = {
     "data.h": "training",
     "run_log.h": "training",
     "checkpoints.h": "checkpoints",
+    "elastic.h": "elastic",
     "shoal.h": LAYERS[-1],  # includes all others
 }
 PUBLIC_DEFAULT = "frontend"

@@ -20,6 +20,7 @@
 #include "shoal/device.h"
 #include "shoal/distributed.h"
 #include "shoal/dtype.h"
+#include "shoal/elastic.h"
 #include "shoal/error.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/export.h"

@@ -63,6 +63,8 @@ class Host {
   Host& operator=(const Host&) = delete;
   /// Sends a signal to the process groups of all processes that have not ended.
   virtual void signal(int number) = 0;
+  /// Starts a process again that has ended; false if that cannot be done here.
+  virtual bool restart(int /*process*/) { return false; }
 };
 
 }  // namespace shoal::tool

@@ -35,6 +35,7 @@ LocalHost::~LocalHost() {
 }
 
 void LocalHost::start(const HostJob& job, bool pass_input) {
+  job_ = job;
   processes_.reserve(static_cast<std::size_t>(job.local_count));
   for (int index = 0; index < job.local_count; ++index) {
     const int id = job.first_process + index;
@@ -90,6 +91,31 @@ void LocalHost::signal(int number) {
   for (const Process& process : processes_) {
     if (process.is_running) kill(-process.spawned.pid, number);
   }
+}
+
+bool LocalHost::restart(int id) {
+  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.id == id; });
+  if (found == processes_.end() || found->is_running || is_ending_) return false;
+  Process& process = *found;
+  // What it has left in its group is of no use to the new one.
+  kill(-process.spawned.pid, SIGKILL);
+  guardian_.remove(process.spawned.pid);
+  for (const Stream stream : {Stream::kOutput, Stream::kErrors}) {
+    if (!stream_of(process, stream).is_open()) continue;
+    loop_.unwatch(stream_of(process, stream).get());
+    stream_of(process, stream).close();
+  }
+  try {
+    process.spawned = spawn({job_.arguments, environment_of(job_, id - job_.first_process), job_.folder});
+  } catch (const std::system_error&) {
+    return false;
+  }
+  process.is_running = true;
+  guardian_.add(process.spawned.pid);
+  events_.on_start(id, process.spawned.pid);
+  watch(process, Stream::kOutput);
+  watch(process, Stream::kErrors);
+  return true;
 }
 
 void LocalHost::reap() {

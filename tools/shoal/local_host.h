@@ -22,6 +22,7 @@ class LocalHost final : public Host {
   /// Starts the processes. Process 0 gets this one's standard input if `pass_input` says so, the others get none.
   void start(const HostJob& job, bool pass_input);
   void signal(int number) override;
+  bool restart(int process) override;
   /// Takes notice of processes that have ended.
   void reap();
 
@@ -41,6 +42,7 @@ class LocalHost final : public Host {
   EventLoop& loop_;
   Guardian& guardian_;
   HostEvents events_;
+  HostJob job_;
   std::vector<Process> processes_;
   bool is_ending_ = false;
   bool has_ended_ = false;

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -92,9 +93,19 @@ std::vector<std::string> variables_for(const RunOptions& options, bool is_remote
 
 class Run {
  public:
-  /// The run after so many others. The job tells in the file of its progress.
-  Run(const RunOptions& options, int restart, const std::string& progress)
-      : options_(options), restart_(restart), progress_(progress), output_(output_options()) {}
+  /// The run after so many others, in which single processes may be started again so often. The job tells in the file
+  /// of its progress, and an elastic one in the other where its processes are.
+  Run(const RunOptions& options, int restart, int restarts_left, const std::string& progress,
+      const std::string& members)
+      : options_(options),
+        restart_(restart),
+        restarts_left_(restarts_left),
+        progress_(progress),
+        members_(members),
+        output_(output_options()) {}
+
+  /// How many of those restarts are left.
+  int restarts_left() const { return restarts_left_; }
 
   /// Whether the user, or the system, has asked for the end.
   bool was_asked_to_end() const { return was_asked_to_end_; }
@@ -105,6 +116,7 @@ class Run {
     job.environment.push_back(fmt::format("SHOAL_RUN_RESTART={}", restart_));
     // Other hosts do not see the file.
     if (options_.hosts_file.empty()) job.environment.push_back("SHOAL_RUN_PROGRESS=" + progress_);
+    if (options_.elastic && options_.hosts_file.empty()) job.environment.push_back("SHOAL_ELASTIC_FILE=" + members_);
     if (options_.hosts_file.empty()) {
       start_here(std::move(job));
     } else {
@@ -132,9 +144,10 @@ class Run {
             .on_broken = [this] { loop_.after({}, [this] { fail(128 + SIGPIPE); }); }};
   }
 
-  HostEvents events(const std::string& host) {
+  HostEvents events(const std::string& host, int first_process, int local_count) {
     return {.on_start =
                 [this, host](int process, int pid) {
+                  running_.insert(process);
                   output_.event("start",
                                 fmt::format("\"process\":{},\"host\":{},\"pid\":{}", process, json_text(host), pid));
                 },
@@ -143,10 +156,14 @@ class Run {
             .on_exit = [this](int process, int status) { process_ended(process, status); },
             .on_end = [this] { host_ended(); },
             .on_failure =
-                [this](const std::string& text, int exit_code) {
+                [this, first_process, local_count](const std::string& text, int exit_code) {
                   if (!exit_code_) say(text);
+                  bool goes_on = false;
+                  for (int process = first_process; process < first_process + local_count; ++process) {
+                    if (running_.erase(process) > 0) goes_on = goes_on_without(process);
+                  }
                   host_ended();
-                  fail(exit_code);
+                  if (!goes_on) fail(exit_code);
                 }};
   }
 
@@ -155,7 +172,7 @@ class Run {
     port_ = std::make_unique<ReservedPort>(kLoopback);
     num_processes_ = job.num_processes = job.local_count = *options_.num_processes;
     job.coordinator_address = fmt::format("{}:{}", kLoopback, port_->number());
-    auto host = std::make_unique<LocalHost>(loop_, guardian_, events("localhost"));
+    auto host = std::make_unique<LocalHost>(loop_, guardian_, events("localhost", 0, num_processes_));
     LocalHost& here = *host;
     hosts_.push_back(std::move(host));
     num_hosts_left_ = 1;
@@ -180,7 +197,7 @@ class Run {
     for (const HostEntry& entry : entries) {
       if (job.first_process == job.num_processes) break;
       job.local_count = std::min(entry.slots, job.num_processes - job.first_process);
-      auto host = std::make_unique<RemoteHost>(loop_, guardian_, events(entry.name), entry.name);
+      auto host = std::make_unique<RemoteHost>(loop_, guardian_, events(entry.name, job.first_process, job.local_count), entry.name);
       remote_hosts_.push_back(host.get());
       hosts_.push_back(std::move(host));
       parts.push_back(job);
@@ -218,9 +235,28 @@ class Run {
     output_.finish(process);
     output_.event("exit", fmt::format("\"process\":{},\"code\":{},\"signal\":{}", process, code,
                                       WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+    running_.erase(process);
     if (code == 0) return;
-    if (!exit_code_ && !was_asked_to_end_) say(fmt::format("process {} {}", process, text_of(status)));
-    fail(code);
+    const bool goes_on = goes_on_without(process);
+    if (!exit_code_ && !was_asked_to_end_) {
+      say(fmt::format("process {} {}{}", process, text_of(status), goes_on ? "; the others go on" : ""));
+    }
+    if (!goes_on) return fail(code);
+    if (restarts_left_ == 0) return;
+    for (const auto& host : hosts_) {
+      if (!host->restart(process)) continue;
+      failed_.erase(process);
+      --restarts_left_;
+      return say(fmt::format("process {} is started again, {} of {} times", process,
+                             options_.restarts - restarts_left_, options_.restarts));
+    }
+  }
+
+  /// Whether an elastic job goes on without a process that has failed.
+  bool goes_on_without(int process) {
+    failed_.insert(process);
+    return options_.elastic && !exit_code_ && !was_asked_to_end_ &&
+           num_processes_ - static_cast<int>(failed_.size()) >= options_.min_processes;
   }
 
   void host_ended() {
@@ -265,7 +301,9 @@ class Run {
 
   const RunOptions& options_;
   const int restart_;
+  int restarts_left_;
   const std::string& progress_;
+  const std::string& members_;
   Guardian guardian_;  // first of all that opens something, since it forks
   EventLoop loop_;
   Output output_;
@@ -273,6 +311,8 @@ class Run {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<RemoteHost*> remote_hosts_;  // those of hosts_ that are
   std::string coordinator_;
+  std::set<int> running_;
+  std::set<int> failed_;  // And were not started again.
   int num_processes_ = 0;
   int num_hosts_left_ = 0;
   int num_hosts_to_connect_ = 0;
@@ -303,12 +343,15 @@ class ScratchFile {
 
 int run(const RunOptions& options) {
   const ScratchFile progress;
+  const ScratchFile members;
   std::string told;       // What the file had when the last run ended.
   bool is_stuck = false;  // Whether that run told nothing new.
+  int restarts_left = options.restarts;
   for (int restart = 0;; ++restart) {
-    Run one(options, restart, progress.name());
+    Run one(options, restart, options.elastic ? restarts_left : 0, progress.name(), members.name());
     const int code = one.run();
-    if (code == 0 || one.was_asked_to_end() || restart == options.restarts) return code;
+    if (options.elastic) restarts_left = one.restarts_left();
+    if (code == 0 || one.was_asked_to_end() || restarts_left-- == 0) return code;
     const std::string now = read_file(progress.name());
     const bool was_stuck = std::exchange(is_stuck, now == told);
     told = now;
@@ -316,7 +359,7 @@ int run(const RunOptions& options) {
       say("two runs in a row have failed without a new checkpoint: the job is not started again");
       return code;
     }
-    say(fmt::format("the job is started again, {} of {} times", restart + 1, options.restarts));
+    say(fmt::format("the job is started again, {} of {} times", options.restarts - restarts_left, options.restarts));
   }
 }
 

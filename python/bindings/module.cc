@@ -161,6 +161,8 @@ NB_MODULE(_core, m) {
   bind_data(data);
   nb::module_ run_log = submodule(m, "run_log", "shoal.run_log");
   bind_run_log(run_log);
+  nb::module_ elastic = submodule(m, "elastic", "shoal.elastic");
+  bind_elastic(elastic);
   nb::module_ random = submodule(m, "random", "shoal.random");
   bind_random(random);
   nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");

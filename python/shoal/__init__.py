@@ -82,6 +82,7 @@ from shoal import (
     _pickling,
     ad_checkpoint,
     checkpoints,
+    elastic,
     core,
     custom_batching,
     custom_derivatives,

@@ -8,6 +8,7 @@ from shoal._core import (
     Disagreement,
     DistributedError,
     DuplicateSpecError,
+    Fenced,
     IndivisibleError,
     KeyReuseError,
     NonConcreteBooleanIndexError,

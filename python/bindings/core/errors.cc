@@ -14,6 +14,7 @@
 #include "runtime/process_data.h"
 #include "runtime/result_checks.h"
 #include "shoal/checkpoints.h"
+#include "shoal/elastic.h"
 
 namespace shoal::python {
 namespace {
@@ -35,6 +36,7 @@ struct Classes {
   PyObject* out_of_range;
   PyObject* key_reuse;
   PyObject* checkpoint;
+  PyObject* fenced;
 };
 Classes& classes() {
   static Classes all{};
@@ -139,6 +141,8 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(classes().process_failed, in_python(e).c_str());
   } catch (const DeadlineExceeded& e) {
     PyErr_SetString(classes().deadline_exceeded, in_python(e).c_str());
+  } catch (const elastic::Fenced& e) {
+    PyErr_SetString(classes().fenced, in_python(e).c_str());
   } catch (const DistributedError& e) {
     PyErr_SetString(classes().distributed, in_python(e).c_str());
   } catch (const Error& e) {
@@ -209,6 +213,8 @@ void bind_errors(nb::module_& m) {
                                 "Processes of one job do not run the same programs on the same arrays.");
   all.process_failed =
       make_class(m, "ProcessFailed", all.distributed, "Another process died, or left while it was still needed.");
+  all.fenced = make_class(m, "Fenced", all.distributed,
+                          "The other processes of an elastic job have gone on without this one.");
   const nb::object index_and_value = nb::steal(PyTuple_Pack(2, PyExc_IndexError, PyExc_ValueError));
   all.out_of_range =
       make_class(m, "OutOfRange", index_and_value, "An index, a dimension or a number outside its range.");

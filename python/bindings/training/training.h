@@ -1,5 +1,4 @@
-// The modules shoal.optimizers, shoal.nn.layers, shoal.data, shoal.mixed_precision and
-// shoal.run_log.
+// The modules shoal.optimizers, shoal.nn.layers, shoal.data, shoal.mixed_precision, shoal.run_log and shoal.elastic.
 #pragma once
 
 #include "bindings/core/convert.h"
@@ -11,5 +10,6 @@ void bind_layers(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_mixed_precision(nb::module_& m);
 void bind_run_log(nb::module_& m);
+void bind_elastic(nb::module_& m);
 
 }  // namespace shoal::python

@@ -76,31 +76,40 @@ struct Running::Process {
   Outcome outcome;
 };
 
-Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
-  const std::string address = free_address();
+Running::Running(const Job& job) : job_(job), address_(free_address()), deadline_(Clock::now() + job.deadline) {
   processes_.resize(job.devices.size());
   for (std::size_t turn = 0; turn < job.devices.size(); ++turn) {
-    const std::size_t i = job.last_first ? job.devices.size() - 1 - turn : turn;
     if (turn > 0) std::this_thread::sleep_for(job.between);
-    const std::map<std::string, std::string> env = variables(job, i, address);
-    std::array<int, 2> pipe{};
-    if (pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    const pid_t pid = fork();
-    if (pid < 0) throw std::runtime_error("no process");
-    if (pid == 0) {
-      for (const auto& [name, value] : env) setenv(name.c_str(), value.c_str(), 1);
-      if (job.in_child) job.in_child(i);
-      dup2(pipe[1], STDOUT_FILENO);
-      dup2(pipe[1], STDERR_FILENO);
-      execl("/proc/self/exe", "multiprocess_test", "--program", job.program.c_str(), nullptr);
-      _exit(127);
-    }
-    close(pipe[1]);
-    Process& process = processes_[i];
-    process.pid = pid;
-    process.output = pipe[0];
-    process.begin = Clock::now();
+    start(job.last_first ? job.devices.size() - 1 - turn : turn);
   }
+}
+
+void Running::start(std::size_t i) {
+  const std::map<std::string, std::string> env = variables(job_, i, address_);
+  std::array<int, 2> pipe{};
+  if (pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  const pid_t pid = fork();
+  if (pid < 0) throw std::runtime_error("no process");
+  if (pid == 0) {
+    for (const auto& [name, value] : env) setenv(name.c_str(), value.c_str(), 1);
+    if (job_.in_child) job_.in_child(i);
+    dup2(pipe[1], STDOUT_FILENO);
+    dup2(pipe[1], STDERR_FILENO);
+    const char* const kind = job_.joins_itself ? "--bare-program" : "--program";
+    execl("/proc/self/exe", "multiprocess_test", kind, job_.program.c_str(), nullptr);
+    _exit(127);
+  }
+  close(pipe[1]);
+  Process& process = processes_[i];
+  process.pid = pid;
+  process.output = pipe[0];
+  process.reaped = false;
+  process.begin = Clock::now();
+}
+
+void Running::start_again(std::size_t process) {
+  while (!processes_[process].reaped) read_some(std::chrono::milliseconds(10));
+  start(process);
 }
 
 Running::~Running() {

@@ -26,6 +26,7 @@ struct Outcome {
 
 struct Job {
   std::string program;
+  bool joins_itself = false;                    ///< The program calls distributed::initialize() by itself.
   std::vector<int> devices;                     ///< Of each process.
   std::map<std::string, std::string> env = {};  ///< More variables for all; they win.
   std::chrono::seconds deadline{60};            ///< After which what is left is killed.
@@ -53,12 +54,17 @@ class Running {
   /// Waits until a process has printed `text`; false if it ends, or the deadline passes, before.
   bool wait_for_output(std::size_t process, const std::string& text);
   void signal(std::size_t process, int number);
+  /// Starts a process again that has ended. Its outcome is that of both.
+  void start_again(std::size_t process);
   /// Waits for all, and kills at the deadline.
   std::vector<Outcome> finish();
 
  private:
   struct Process;
+  void start(std::size_t process);
   void read_some(std::chrono::milliseconds most);
+  const Job job_;
+  const std::string address_;
   std::vector<Process> processes_;
   std::chrono::steady_clock::time_point deadline_;
 };

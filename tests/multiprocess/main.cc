@@ -10,10 +10,11 @@
 #include "job.h"
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "--program") == 0) {
+  const bool joins_itself = argc == 3 && std::strcmp(argv[1], "--bare-program") == 0;
+  if (joins_itself || (argc == 3 && std::strcmp(argv[1], "--program") == 0)) {
     try {
       const auto& program = shoal::multiprocess::programs().at(argv[2]);
-      shoal::distributed::initialize();
+      if (!joins_itself) shoal::distributed::initialize();
       program();
       shoal::distributed::shutdown();
       return 0;

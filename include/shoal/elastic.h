@@ -42,8 +42,8 @@
 
 namespace shoal::elastic {
 
-/// The other processes have gone on without this one, because it was silent for too long: it was stopped, or the network
-/// to it was down. It has written nothing since, and ends (Python: RuntimeError).
+/// The other processes have gone on without this one, because it was silent for too long: it was stopped, or the
+/// network to it was down. It has written nothing since, and ends (Python: RuntimeError).
 class Fenced : public DistributedError {
  public:
   using DistributedError::DistributedError;
@@ -66,9 +66,9 @@ struct Options {
   /// The mesh of all devices of the job, and its axes; default: one axis "data" over all devices.
   Shape mesh_shape = {};
   std::vector<std::string> axis_names = {};
-  /// The axes that become shorter when there are fewer devices, the first of them first; others never do. The new length
-  /// divides the old one, so that what could be split along the axis still can be; processes whose devices are not
-  /// needed then are left behind (Fenced). Default: the first axis.
+  /// The axes that become shorter when there are fewer devices, the first of them first; others never do. The new
+  /// length divides the old one, so that what could be split along the axis still can be; processes whose devices are
+  /// not needed then are left behind (Fenced). Default: the first axis.
   std::vector<std::string> data_axes = {};
   /// With fewer processes the job does not go on.
   int min_processes = 1;
@@ -79,8 +79,8 @@ struct Options {
   std::int64_t copy_every = 0;
   /// The folder of checkpoints, which all processes see; empty: none. If it has some, the job begins with the last.
   std::filesystem::path checkpoints = {};
-  std::int64_t checkpoint_every = 0;                    ///< After every so many steps one is saved; 0: never.
-  std::optional<std::int64_t> checkpoints_kept = {};    ///< How many are kept; default: all.
+  std::int64_t checkpoint_every = 0;                  ///< After every so many steps one is saved; 0: never.
+  std::optional<std::int64_t> checkpoints_kept = {};  ///< How many are kept; default: all.
   /// After every so many steps processes that were started again are taken in; 0: never. Default: at copies.
   std::optional<std::int64_t> admit_every = {};
 
@@ -116,15 +116,16 @@ std::vector<Array> run_leaves(const Options& options, const std::function<LeafPr
 /// must be the same in all of them, and depend on the step's number and the state alone.
 ///
 /// What makes a job go on: under `shoal run --elastic`, or another launcher that does not end a job when one of its
-/// processes dies, processes that die (SIGKILL, a crash, an exception), are silent for longer than heartbeat_timeout, or
-/// whose host cannot be reached. Nothing is done for a process that is merely slow. Of hosts that cannot reach each
+/// processes dies, processes that die (SIGKILL, a crash, an exception), are silent for longer than heartbeat_timeout,
+/// or whose host cannot be reached. Nothing is done for a process that is merely slow. Of hosts that cannot reach each
 /// other more than half of the processes go on, or the half with the lowest number.
 ///
 /// If there is neither a complete copy nor a checkpoint, the job begins anew with its first step.
 ///
-/// Throws Fenced in a process without which the others have gone on; ProcessFailed if fewer than min_processes are left,
-/// and if the job was interrupted three times in a row and came no further; InvalidArgument for options that are not allowed, or if no mesh can be made of the devices that are left;
-/// what `make` and steps throw, if no process was lost; and as distributed::initialize.
+/// Throws Fenced in a process without which the others have gone on; ProcessFailed if fewer than min_processes are
+/// left, and if the job was interrupted three times in a row and came no further; InvalidArgument for options that are
+/// not allowed, or if no mesh can be made of the devices that are left; what `make` and steps throw, if no process was
+/// lost; and as distributed::initialize.
 /// @return The state after the last step.
 template <class Make>
 auto run(const Options& options, Make make, SourceLocation where = SourceLocation::current()) {

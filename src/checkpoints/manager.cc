@@ -333,9 +333,8 @@ class Manager::Impl {
         try {
           if (job.refused) std::rethrow_exception(job.refused);
           check_begun(job, begun, unfinished, run);
-          return types +
-                 bytes_of(write_portions(arrays, portions_of(arrays, this_process(), meeting.processes()),
-                                         unfinished, meeting.process(), job.step, run));
+          return types + bytes_of(write_portions(arrays, portions_of(arrays, this_process(), meeting.processes()),
+                                                 unfinished, meeting.process(), job.step, run));
         } catch (...) {
           here = std::current_exception();
           throw;

@@ -27,8 +27,9 @@ struct Portion {
   Buffer elements;
 };
 
-/// The parts of arrays that `process`, one of `processes`, writes: of each distinct shard one process that holds it, so that all write about
-/// as much. What lies on devices of one process alone is in all of them, and one writes it. Waits for the arrays.
+/// The parts of arrays that `process`, one of `processes`, writes: of each distinct shard one process that holds it, so
+/// that all write about as much. What lies on devices of one process alone is in all of them, and one writes it. Waits
+/// for the arrays.
 std::vector<Portion> portions_of(const std::vector<Held>& arrays, int process, const std::vector<int>& processes);
 
 /// What a process has written: the boxes of each array.

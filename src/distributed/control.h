@@ -26,7 +26,7 @@ struct ControlOptions {
   Address coordinator;
   Join join;
   std::optional<Secret> secret;
-  int coordinator_process = 0;  ///< The process that runs the service.
+  int coordinator_process = 0;                                        ///< The process that runs the service.
   std::chrono::milliseconds reset_timeout = std::chrono::seconds(1);  ///< For coming back after a reset.
 };
 
@@ -76,9 +76,7 @@ class Control : public Client::Transport {
     std::uint64_t seen_by_service = 0;
   };
 
-  const Member& coordinator() const {
-    return started_.members[static_cast<std::size_t>(options_.coordinator_process)];
-  }
+  const Member& coordinator() const { return started_.members[static_cast<std::size_t>(options_.coordinator_process)]; }
   void join();
   Link handshake(Socket socket, bool again, Time deadline);
   void await_start();

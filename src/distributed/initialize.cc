@@ -167,12 +167,9 @@ void leave_at_exit(int status, void* /*unused*/) {
   if (!session) return;
   try {
     if (status != 0) {
-      session->report(
-          {.kind = FaultKind::kUserError,
-           .process = session->process_index(),
-           .text = fmt::format("{} exited with code {}",
-                               process_name(session->me()),
-                               status)});
+      session->report({.kind = FaultKind::kUserError,
+                       .process = session->process_index(),
+                       .text = fmt::format("{} exited with code {}", process_name(session->me()), status)});
     }
     shutdown();
   } catch (const std::exception& error) {

@@ -27,9 +27,9 @@ class Board {
   /// What keys, values and requests that wait may take together, of the memory of process 0.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-  /// `members` in the order of their process ids, those that are not there as well. `on_fault` is told when a process waits for one that has
-  /// left, and calls expect_failure(); and when processes meet at shutdown that did not launch the same. A request that
-  /// would take it beyond `most_bytes` fails.
+  /// `members` in the order of their process ids, those that are not there as well. `on_fault` is told when a process
+  /// waits for one that has left, and calls expect_failure(); and when processes meet at shutdown that did not launch
+  /// the same. A request that would take it beyond `most_bytes` fails.
   Board(std::vector<Member> members, std::function<void(Fault)> on_fault, std::size_t most_bytes = kMostBytes);
 
   void handle(int process, const Request& request, Time now, Answer answer);

@@ -34,8 +34,8 @@ void meet_by_launcher(Rendezvous& found, const Cluster& cluster, const Initializ
                      ? listen_at(parse_address(*options.coordinator_bind_address, "coordinator_bind_address"))
                      : listen_anywhere(is_on_one_host(cluster));
     }
-    const Address address = listener ? Address{own_hosts(is_on_one_host(cluster)), local_address(listener.get()).port}
-                                     : *found.coordinator;
+    const Address address =
+        listener ? Address{own_hosts(is_on_one_host(cluster)), local_address(listener.get()).port} : *found.coordinator;
     text = fmt::format("{}{}{}", to_string(address), kBetween, random_secret());
   }
   const auto told = share_by_launcher(cluster, text,

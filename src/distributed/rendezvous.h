@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string>
 
 #include "distributed/detect.h"
 #include "distributed/net.h"
@@ -18,7 +17,8 @@ struct Rendezvous {
   Socket listener;  ///< In process 0, if it has chosen the port.
 };
 
-/// A socket that listens on a port that is free, of those that SHOAL_PORT_RANGE allows: for this host alone, or for all.
+/// A socket that listens on a port that is free, of those that SHOAL_PORT_RANGE allows: for this host alone, or for
+/// all.
 Socket listen_anywhere(bool on_one_host);
 /// By which addresses the other processes of a job reach this host: loopback, or several with commas between them.
 std::string own_hosts(bool on_one_host);

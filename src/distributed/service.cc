@@ -221,8 +221,7 @@ class Service::Impl {
     }
     Slot& slot = this->slot(me.process);
     if (slot.gone) {
-      return refuse(connection,
-                    {Status::kFailed, fmt::format("the job goes on without process {}", me.process)});
+      return refuse(connection, {Status::kFailed, fmt::format("the job goes on without process {}", me.process)});
     }
     if (slot.joined) {
       return fail_start(

@@ -17,8 +17,8 @@
 namespace shoal::distributed {
 
 struct ServiceOptions {
-  std::string version;  ///< Of the library; processes with another are refused.
-  std::string job;      ///< The launcher's name for the job; so are those of another.
+  std::string version;           ///< Of the library; processes with another are refused.
+  std::string job;               ///< The launcher's name for the job; so are those of another.
   int num_processes = 1;         ///< Numbers of processes are below it.
   std::vector<int> absent = {};  ///< The numbers that no process has.
   std::optional<Secret> secret = {};

@@ -108,7 +108,7 @@ Session::Session(SessionOptions options, Socket listener)
                                                                .me = std::move(me),
                                                                .timeout = options_.initialization_timeout},
                                                       .secret = options_.secret,
-                                                  .coordinator_process = options_.coordinator_process});
+                                                      .coordinator_process = options_.coordinator_process});
   const Started& started = control_->started();
   members_ = started.members;
   for (Member& member : members_) {

@@ -34,7 +34,7 @@ struct SessionOptions {
   /// The numbers below num_processes that no process has, of a job that goes on without some.
   std::vector<int> absent = {};
   int coordinator_process = 0;  ///< That runs the coordination service.
-  std::string job = {};  ///< The launcher's name for the job.
+  std::string job = {};         ///< The launcher's name for the job.
   std::string card = {};
   std::optional<std::vector<int>> local_device_ids = {};
   std::optional<Secret> secret = {};

@@ -57,9 +57,8 @@ struct Reply {
 }  // namespace
 
 bool Plan::has(const Seat& seat) const {
-  return std::ranges::any_of(seats, [&](const Seat& other) {
-    return other.process == seat.process && other.incarnation == seat.incarnation;
-  });
+  return std::ranges::any_of(
+      seats, [&](const Seat& other) { return other.process == seat.process && other.incarnation == seat.incarnation; });
 }
 
 const Seat& Plan::seat_of(int process) const { return *std::ranges::find(seats, process, &Seat::process); }
@@ -123,11 +122,10 @@ bool Agent::read_from(Connection& connection) {
     if (!connection.seals) {
       if (frame.type != MessageType::kHello) return false;
       const distributed::Nonce mine = distributed::random_nonce();
-      connection.seals =
-          distributed::make_seals(key_, distributed::decode<distributed::Hello>(frame.body).nonce, mine);
-      distributed::send_all(connection.socket.get(),
-                            distributed::Seal().frame(MessageType::kChallenge, 0,
-                                                      distributed::encode(distributed::Challenge{mine})));
+      connection.seals = distributed::make_seals(key_, distributed::decode<distributed::Hello>(frame.body).nonce, mine);
+      distributed::send_all(
+          connection.socket.get(),
+          distributed::Seal().frame(MessageType::kChallenge, 0, distributed::encode(distributed::Challenge{mine})));
       connection.in.erase(0, frame.size);
       return true;
     }
@@ -203,8 +201,8 @@ Agent::Called Agent::call(const Seat& seat, const std::string& body, millisecond
                                                                     distributed::encode(distributed::Hello{mine})));
       const auto challenge = distributed::receive(socket.get(), in, deadline);
       if (challenge.type != MessageType::kChallenge) throw Malformed("no challenge");
-      auto seals = distributed::make_seals(
-          key_, mine, distributed::decode<distributed::Challenge>(challenge.body).nonce);
+      auto seals =
+          distributed::make_seals(key_, mine, distributed::decode<distributed::Challenge>(challenge.body).nonce);
       in.erase(0, challenge.size);
       distributed::send_all(socket.get(), seals.to_service.frame(MessageType::kRequest, 0, body));
       const auto frame = distributed::receive(socket.get(), in, deadline);
@@ -229,7 +227,8 @@ std::vector<Agent::Called> Agent::call_all(const std::vector<Seat>& seats, const
                                            milliseconds timeout) const {
   std::vector<std::future<Called>> calls;
   for (const Seat& seat : seats) {
-    calls.push_back(std::async(std::launch::async, [this, &seat, &body, timeout] { return call(seat, body, timeout); }));
+    calls.push_back(
+        std::async(std::launch::async, [this, &seat, &body, timeout] { return call(seat, body, timeout); }));
   }
   std::vector<Called> all;
   for (auto& call : calls) all.push_back(call.get());
@@ -354,10 +353,10 @@ Agreement Agent::meet(const MeetOptions& options) {
     if (survey.meeting.front() == me_) {
       if (auto led = lead(survey, options)) return std::move(*led);
       if (!waits) {
-        throw ProcessFailed(fmt::format("elastic::run: {} processes are left, min_processes is {}, and no others came "
-                                        "within {} s",
-                                        survey.meeting.size(), options.min_processes,
-                                        options.patience.count() / 1000));
+        throw ProcessFailed(
+            fmt::format("elastic::run: {} processes are left, min_processes is {}, and no others came "
+                        "within {} s",
+                        survey.meeting.size(), options.min_processes, options.patience.count() / 1000));
       }
     }
     if (auto decided = await_decision(kPause)) return settle(std::move(*decided), {});
@@ -385,8 +384,8 @@ std::optional<Agreement> Agent::lead(const Survey& survey, const MeetOptions& op
   plan.seats = survey.meeting;
   const bool is_short = std::cmp_less(plan.seats.size(), options.min_processes);
   if (options.takes_in || is_short) {
-    const auto answers = call_all(
-        knocking, distributed::encode(Call{.kind = CallKind::kAsk, .from = me_, .plan = {}}), kAnswering);
+    const auto answers =
+        call_all(knocking, distributed::encode(Call{.kind = CallKind::kAsk, .from = me_, .plan = {}}), kAnswering);
     for (std::size_t i = 0; i < knocking.size(); ++i) {
       const bool is_there = answers[i].outcome == Outcome::kAnswered && answers[i].reply.is_meeting;
       const bool is_taken = std::ranges::count(plan.seats, knocking[i].process, &Seat::process) > 0;

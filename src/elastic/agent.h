@@ -16,8 +16,8 @@
 // run the coordination service; when all have accepted, it decides, and tells them. So a generation has one leader, and
 // a process goes on only in a generation that all of its members have accepted.
 //
-// Calls and answers are sealed by a key of the job. A new process knocks at all agents, and is in the next proposal that
-// takes in others.
+// Calls and answers are sealed by a key of the job. A new process knocks at all agents, and is in the next proposal
+// that takes in others.
 #pragma once
 
 #include <atomic>
@@ -62,7 +62,9 @@ struct Plan {
 
   bool has(const Seat& seat) const;
   const Seat& seat_of(int process) const;
-  static void fields(auto& self, auto& archive) { archive(self.generation, self.seats, self.leader, self.port, self.nonce); }
+  static void fields(auto& self, auto& archive) {
+    archive(self.generation, self.seats, self.leader, self.port, self.nonce);
+  }
 };
 
 struct MeetOptions {
@@ -97,12 +99,12 @@ class Agent {
   /// The devices of this generation, and those of the processes that have knocked.
   std::int64_t devices() const;
   std::int64_t knocking_devices() const;
-  /// For a process that may have been stopped since it last called this: asks the others, and throws Fenced if they have
-  /// gone on without it. Takes a nanosecond if the agent's thread has run all the time.
+  /// For a process that may have been stopped since it last called this: asks the others, and throws Fenced if they
+  /// have gone on without it. Takes a nanosecond if the agent's thread has run all the time.
   void check_not_stopped();
 
-  /// Agrees with the other processes of this generation on the next one. Throws Fenced if they have gone on without this
-  /// process; ProcessFailed if too few are left, or if it cannot be known whether others go on.
+  /// Agrees with the other processes of this generation on the next one. Throws Fenced if they have gone on without
+  /// this process; ProcessFailed if too few are left, or if it cannot be known whether others go on.
   Agreement meet(const MeetOptions& options);
   /// As a new process: knocks at these agents until it is taken in. nullopt if none of them is there. Throws
   /// DeadlineExceeded if it is not taken in by then.
@@ -133,7 +135,7 @@ class Agent {
 
   mutable std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
-  Plan plan_;                     // Of the generation that this process is in.
+  Plan plan_;  // Of the generation that this process is in.
   bool is_meeting_ = false;
   bool is_new_ = false;           // It knocks: any plan that has it will do.
   std::optional<Plan> proposed_;  // The last one that it has accepted while it meets.

@@ -36,8 +36,8 @@ int neighbour_of(int process, const std::vector<int>& processes, const distribut
   return elsewhere != others.end() ? *elsewhere : others.front();
 }
 
-// Makes an exchange among all processes as a program of its own. `arrived` is told of what comes; `finish` runs when all
-// of it is here.
+// Makes an exchange among all processes as a program of its own. `arrived` is told of what comes; `finish` runs when
+// all of it is here.
 void run_exchange(const Exchange& exchange, const std::vector<int>& processes, const Digest& program,
                   Exchange::Find find, Exchange::Arrived arrived, FunctionRef<void()> finish) {
   const std::string_view what = Caller::function_or("elastic::run");
@@ -94,10 +94,9 @@ void Copies::take(std::int64_t generation, std::int64_t step, const std::vector<
     const ShardSet& shards = arrays[i].wait();
     for (std::size_t shard = 0; shard < shards.shards.size(); ++shard) {
       if (!shards.shards[shard]) continue;
-      copy.pieces.push_back({i,
-                             Box::of(*arrays[i].grid(), arrays[i].type().shape, arrays[i].placement(),
-                                     shards.position_of(shard)),
-                             shards.shards[shard]});
+      copy.pieces.push_back(
+          {i, Box::of(*arrays[i].grid(), arrays[i].type().shape, arrays[i].placement(), shards.position_of(shard)),
+           shards.shards[shard]});
     }
   }
   // From here on it serves for a restore, whatever becomes of the rest; and others may read these buffers until then.
@@ -118,8 +117,8 @@ void Copies::take(std::int64_t generation, std::int64_t step, const std::vector<
   };
   Digest program = digest_of(digest_of("elastic copy"), static_cast<std::uint64_t>(step));
   for (const DeviceArray& array : arrays) {
-    program = digest_of(fmt::format("{} {}", to_string(array.type()), to_string(*array.grid(), array.placement())),
-                        program);
+    program =
+        digest_of(fmt::format("{} {}", to_string(array.type()), to_string(*array.grid(), array.placement())), program);
   }
   const Exchange exchange(
       processes,
@@ -132,8 +131,9 @@ void Copies::take(std::int64_t generation, std::int64_t step, const std::vector<
             const std::vector<int> of_shard = holders(leaf, shard);
             if (of_shard.size() != 1 || std::ranges::count(given[process], of_shard[0]) == 0) continue;
             const Box box = shard_box(leaf, shard);
-            needs.push_back(
-                {leaf, shard, {box.extents, Dims(box.extents.size(), 0), box.extents, size_of(arrays[i].type().dtype)}});
+            needs.push_back({leaf,
+                             shard,
+                             {box.extents, Dims(box.extents.size(), 0), box.extents, size_of(arrays[i].type().dtype)}});
           }
         }
       },
@@ -208,10 +208,10 @@ std::vector<Copies::Stock> Copies::stocks() const {
   const auto key = [](int process) { return fmt::format("{}/{}", kStocks, process); };
   if (processes.size() > 1) session->client().key_value_set(key(this_process()), distributed::encode(mine));
   for (const int process : processes) {
-    const ToldStock told = process == this_process()
-                               ? mine
-                               : distributed::decode<ToldStock>(
-                                     session->client().blocking_key_value_get(key(process), kMeeting));
+    const ToldStock told =
+        process == this_process()
+            ? mine
+            : distributed::decode<ToldStock>(session->client().blocking_key_value_get(key(process), kMeeting));
     for (const ToldCopy& copy : told.copies) {
       Stock& stock = all[{copy.generation, copy.step}];
       stock.generation = copy.generation;
@@ -230,13 +230,11 @@ std::vector<Copies::Stock> Copies::stocks() const {
 void Copies::hand_over(const std::vector<int>& staying) {
   const std::vector<int> processes = all_processes();
   for (const Stock& stock : stocks()) {
-    const auto mine = std::ranges::find_if(copies_, [&](const Copy& copy) {
-      return copy.generation == stock.generation && copy.step == stock.step;
-    });
+    const auto mine = std::ranges::find_if(
+        copies_, [&](const Copy& copy) { return copy.generation == stock.generation && copy.step == stock.step; });
     Copy& copy = mine != copies_.end()
                      ? *mine
-                     : copies_.emplace_back(
-                           Copy{.generation = stock.generation, .step = stock.step, .pieces = {}});
+                     : copies_.emplace_back(Copy{.generation = stock.generation, .step = stock.step, .pieces = {}});
     const auto held = [&](std::int32_t leaf, std::int32_t box) -> const Stock::Held& {
       return stock.leaves.at(static_cast<std::size_t>(leaf))[static_cast<std::size_t>(box)];
     };
@@ -276,8 +274,7 @@ void Copies::hand_over(const std::vector<int>& staying) {
   }
 }
 
-std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like,
-                                                const std::vector<std::string>& paths) {
+std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like, const std::vector<std::string>& paths) {
   std::vector<Stock> stocks = this->stocks();
   const auto found = std::ranges::find_if(stocks, [&](Stock& stock) { return stock.is_complete(like); });
   if (found == stocks.end()) {
@@ -285,9 +282,8 @@ std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like,
     return std::nullopt;
   }
   const Stock& stock = *found;
-  std::erase_if(copies_, [&](const Copy& copy) {
-    return copy.generation != stock.generation || copy.step != stock.step;
-  });
+  std::erase_if(copies_,
+                [&](const Copy& copy) { return copy.generation != stock.generation || copy.step != stock.step; });
   // Where the pieces lie that this process has.
   std::map<std::pair<std::int32_t, std::int32_t>, const Buffer*> here;
   for (const Copy& copy : copies_) {
@@ -304,8 +300,8 @@ std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like,
     for (const Copy& copy : copies_) {
       for (const Piece& piece : copy.pieces) {
         if (piece.leaf == i && piece.elements.dtype() != like[i].dtype()) {
-          throw misuse<InvalidArgument>("{}: the copies have elements of {}, and the state of this mesh of {}", paths[i],
-                                        name_of(piece.elements.dtype()), name_of(like[i].dtype()));
+          throw misuse<InvalidArgument>("{}: the copies have elements of {}, and the state of this mesh of {}",
+                                        paths[i], name_of(piece.elements.dtype()), name_of(like[i].dtype()));
         }
       }
     }
@@ -321,10 +317,9 @@ std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like,
             for (std::size_t i = 0; i < boxes.size(); ++i) {
               const std::optional<Box> part = overlap(boxes[i].box, target);
               if (!part) continue;
-              needs.push_back(
-                  {static_cast<std::int32_t>(leaf),
-                   static_cast<std::int32_t>(i),
-                   {boxes[i].box.extents, start_in(boxes[i].box, *part), part->extents, element(leaf)}});
+              needs.push_back({static_cast<std::int32_t>(leaf),
+                               static_cast<std::int32_t>(i),
+                               {boxes[i].box.extents, start_in(boxes[i].box, *part), part->extents, element(leaf)}});
             }
           }
         }
@@ -343,7 +338,8 @@ std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like,
           const std::optional<Box> part = overlap(boxes[i].box, target.box);
           if (!part) continue;
           const std::byte* from = sources.at({static_cast<std::int32_t>(leaf), static_cast<std::int32_t>(i)});
-          const TensorView source{like[leaf].dtype(), boxes[i].box.extents, const_cast<std::byte*>(from)};  // Read only.
+          const TensorView source{like[leaf].dtype(), boxes[i].box.extents,
+                                  const_cast<std::byte*>(from)};  // Read only.
           const TensorView to{like[leaf].dtype(), target.box.extents, target.data};
           copies.push_back(
               place_copy(source, start_in(boxes[i].box, *part), to, start_in(target.box, *part), part->extents));
@@ -362,7 +358,10 @@ std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like,
           const Buffer* const buffer = here.at({leaf, box});
           return Exchange::Held{static_cast<const std::byte*>(buffer->data()), buffer};
         },
-        [&](std::int32_t leaf, std::int32_t box, const std::byte* data) { sources[{leaf, box}] = data; }, fill);
+        [&](std::int32_t leaf, std::int32_t box, const std::byte* data) {
+          sources[{leaf, box}] = data;
+        },
+        fill);
   }
   Restored restored{.step = stock.step, .leaves = {}};
   for (checkpoints::Place& place : places) restored.leaves.push_back(checkpoints::array_at(std::move(place)));

@@ -20,12 +20,13 @@ namespace shoal::elastic {
 class Copies {
  public:
   /// Keeps a copy of these arrays, as they are after `step` steps. All processes call it with the same arrays; it waits
-  /// for these, and for what a neighbour gives. Throws what makes an array fail, and as programs on several processes do.
+  /// for these, and for what a neighbour gives. Throws what makes an array fail, and as programs on several processes
+  /// do.
   void take(std::int64_t generation, std::int64_t step, const std::vector<Array>& leaves);
   /// All processes have the last copy: older ones are not needed any more.
   void keep_last();
-  /// Gives those of the processes that stay what no other one of them has, as the others leave. All processes of the job
-  /// call it.
+  /// Gives those of the processes that stay what no other one of them has, as the others leave. All processes of the
+  /// job call it.
   void hand_over(const std::vector<int>& staying);
   /// Forgets all.
   void clear() { copies_.clear(); }

@@ -207,12 +207,12 @@ class Job {
   void make_agent(const distributed::Key& secret, std::uint64_t incarnation) {
     key_ = distributed::derive_key(secret, {"shoal elastic", base_.job});
     Socket listener = distributed::listen_anywhere(on_one_host_);
-    const Seat seat{.process = base_.process,
-                    .incarnation = incarnation,
-                    .host = distributed::own_hosts(on_one_host_),
-                    .port = distributed::local_address(listener.get()).port,
-                    .devices = base_.local_device_ids ? static_cast<int>(base_.local_device_ids->size())
-                                                      : num_own_devices()};
+    const Seat seat{
+        .process = base_.process,
+        .incarnation = incarnation,
+        .host = distributed::own_hosts(on_one_host_),
+        .port = distributed::local_address(listener.get()).port,
+        .devices = base_.local_device_ids ? static_cast<int>(base_.local_device_ids->size()) : num_own_devices()};
     agent_ = std::make_unique<Agent>(key_, seat, std::move(listener));
   }
 
@@ -253,7 +253,8 @@ class Job {
     options.coordinator = {plan.seat_of(plan.leader).host, plan.port};
     options.job = fmt::format("{} generation {}", base_.job, plan.generation);
     options.secret = distributed::Secret{
-        .key = distributed::derive_key(key_, {"generation", std::to_string(plan.generation), distributed::as_text(plan.nonce)}),
+        .key = distributed::derive_key(
+            key_, {"generation", std::to_string(plan.generation), distributed::as_text(plan.nonce)}),
         .source = "elastic::run"};
     options.initialization_timeout = std::min(base_.initialization_timeout, kJoining);
     begin_generation(std::move(options), std::move(agreement.listener), plan.generation);
@@ -298,8 +299,9 @@ class Job {
     try {
       std::rethrow_exception(error);
     } catch (const std::exception& last) {
-      throw misuse<ProcessFailed>("the job was interrupted {} times and came no further than step {}; the last time: {}",
-                                  stuck_, furthest_, last.what());
+      throw misuse<ProcessFailed>(
+          "the job was interrupted {} times and came no further than step {}; the last time: {}", stuck_, furthest_,
+          last.what());
     }
   }
 
@@ -314,11 +316,12 @@ class Job {
 
   void go_on(bool takes_in) {
     for (int attempt = 0;; ++attempt) {
-      MeetOptions options{.takes_in = takes_in,
-                          .min_processes = options_.min_processes,
-                          .on_one_host = on_one_host_,
-                          .patience = options_.patience,
-                          .check_devices = [this](std::int64_t devices) { shrunk(mesh_shape(options_, devices), devices); }};
+      MeetOptions options{
+          .takes_in = takes_in,
+          .min_processes = options_.min_processes,
+          .on_one_host = on_one_host_,
+          .patience = options_.patience,
+          .check_devices = [this](std::int64_t devices) { shrunk(mesh_shape(options_, devices), devices); }};
       // Those that have gone on without this process may have ended since.
       const Plan last = read_registry();
       if (last.generation > static_cast<std::uint64_t>(generation_) && !last.has(agent_->me())) {
@@ -365,8 +368,8 @@ class Job {
     }
     if (!options_.checkpoints.empty()) {
       manager_ = std::make_unique<checkpoints::Manager>(
-          options_.checkpoints,
-          checkpoints::ManagerOptions{.keep_last = options_.checkpoints_kept, .overwrite = true}, Caller::line());
+          options_.checkpoints, checkpoints::ManagerOptions{.keep_last = options_.checkpoints_kept, .overwrite = true},
+          Caller::line());
     }
     std::int64_t step = 0;
     std::vector<Array> state = restore(step);

@@ -306,8 +306,7 @@ void begin_generation(distributed::SessionOptions options, Socket listener, std:
     Communicator::begin_generation(generation, session->processes());
     if (session->num_processes() > 1) set_peers(std::make_unique<JobPeers>(session, false));
   } catch (const std::exception& error) {
-    distributed::abandon_session(
-        fmt::format("process {} could not join: {}", session->process_index(), error.what()));
+    distributed::abandon_session(fmt::format("process {} could not join: {}", session->process_index(), error.what()));
     throw;
   }
   if (is_first) {

@@ -56,7 +56,8 @@ struct State {
 State initial(const Mesh& mesh) {
   const NamedSharding split(mesh, P("data", "model"));
   return {device_put(multiprocess::numbers({8, 4}), split), device_put(zeros({8, 4}), split),
-          device_put(zeros({4}), NamedSharding(mesh, P("model"))), device_put(random::key(5), NamedSharding(mesh, P()))};
+          device_put(zeros({4}), NamedSharding(mesh, P("model"))),
+          device_put(random::key(5), NamedSharding(mesh, P()))};
 }
 
 std::pair<Array, Array> read(const std::vector<std::int64_t>& examples) {
@@ -193,11 +194,10 @@ class Elastic : public testing::Test {
   // What one process comes to on the smallest mesh that is not interrupted.
   static const std::vector<double>& expected() {
     static const std::vector<double> result = [] {
-      const auto outcomes = multiprocess::run(
-          {.program = "elastic_trained",
-           .joins_itself = true,
-           .devices = {4},
-           .env = {{"DATA_AXIS", "1"}, {"MODEL_AXIS", "4"}}});
+      const auto outcomes = multiprocess::run({.program = "elastic_trained",
+                                               .joins_itself = true,
+                                               .devices = {4},
+                                               .env = {{"DATA_AXIS", "1"}, {"MODEL_AXIS", "4"}}});
       EXPECT_EQ(outcomes[0].code, 0) << outcomes[0].output;
       return result_of(outcomes[0]);
     }();
@@ -250,16 +250,15 @@ TEST_F(Elastic, AProcessDiesInACopy) {
 
 TEST_F(Elastic, TwoDieInTurn) {
   // Of a data axis of 4 a half is left, then a quarter. Two of three processes are enough for the half.
-  const auto outcomes = multiprocess::run(
-      job({{"DIES", "3@13,0@22"}, {"DATA_AXIS", "4"}, {"MODEL_AXIS", "2"}}, {2, 2, 2, 2}));
+  const auto outcomes =
+      multiprocess::run(job({{"DIES", "3@13,0@22"}, {"DATA_AXIS", "4"}, {"MODEL_AXIS", "2"}}, {2, 2, 2, 2}));
   EXPECT_EQ(outcomes[3].code, 128 + SIGKILL);
   EXPECT_EQ(outcomes[2].code, 3) << outcomes[2].output;
   EXPECT_THAT(outcomes[2].output, HasSubstr("Fenced: elastic::run: the mesh of (2, 2) has no place for process 2"));
   EXPECT_EQ(outcomes[0].code, 128 + SIGKILL) << outcomes[0].output;
-  EXPECT_THAT(outcomes[1].output,
-              AllOf(HasSubstr("generation 2 of 2 processes on Mesh('data': 2, 'model': 2"),
-                    HasSubstr("goes on with step 10 at "), HasSubstr("generation 3 of 1"),
-                    HasSubstr("goes on with step 20 at ")));
+  EXPECT_THAT(outcomes[1].output, AllOf(HasSubstr("generation 2 of 2 processes on Mesh('data': 2, 'model': 2"),
+                                        HasSubstr("goes on with step 10 at "), HasSubstr("generation 3 of 1"),
+                                        HasSubstr("goes on with step 20 at ")));
   expect_result(outcomes[1]);
 }
 
@@ -285,8 +284,8 @@ TEST_F(Elastic, AStoppedProcessIsFenced) {
     std::filesystem::create_directory(folder_.path());
     const std::size_t other = stopped == "0" ? 1 : 0;
     const std::size_t asleep = 1 - other;
-    Running running(job(
-        {{"STOPS", stopped}, {"STOPS_AT", "12"}, {"SHOAL_HEARTBEAT_TIMEOUT", "1.5"}, {"PAUSE_MS", "60"}}));
+    Running running(
+        job({{"STOPS", stopped}, {"STOPS_AT", "12"}, {"SHOAL_HEARTBEAT_TIMEOUT", "1.5"}, {"PAUSE_MS", "60"}}));
     ASSERT_TRUE(running.wait_for_output(asleep, "stops"));
     ASSERT_TRUE(running.wait_for_output(other, "goes on with step"));
     running.signal(asleep, SIGCONT);

@@ -69,10 +69,10 @@ int main(int argc, char** argv) {
                    "How often to start the job again after a process failed; it goes on from its last checkpoint")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  run_command->add_flag("--elastic", options.elastic,
-                        "Let the others go on when a process fails (elastic::run); with --restarts it is started again");
-  run_command
-      ->add_option("--min-processes", options.min_processes, "With --elastic: end the job when fewer are left")
+  run_command->add_flag(
+      "--elastic", options.elastic,
+      "Let the others go on when a process fails (elastic::run); with --restarts it is started again");
+  run_command->add_option("--min-processes", options.min_processes, "With --elastic: end the job when fewer are left")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   run_command->add_flag("--no-prefix", no_prefix, "Do not begin each line with the number of its process");

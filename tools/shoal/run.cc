@@ -197,7 +197,8 @@ class Run {
     for (const HostEntry& entry : entries) {
       if (job.first_process == job.num_processes) break;
       job.local_count = std::min(entry.slots, job.num_processes - job.first_process);
-      auto host = std::make_unique<RemoteHost>(loop_, guardian_, events(entry.name, job.first_process, job.local_count), entry.name);
+      auto host = std::make_unique<RemoteHost>(loop_, guardian_, events(entry.name, job.first_process, job.local_count),
+                                               entry.name);
       remote_hosts_.push_back(host.get());
       hosts_.push_back(std::move(host));
       parts.push_back(job);
@@ -247,8 +248,8 @@ class Run {
       if (!host->restart(process)) continue;
       failed_.erase(process);
       --restarts_left_;
-      return say(fmt::format("process {} is started again, {} of {} times", process,
-                             options_.restarts - restarts_left_, options_.restarts));
+      return say(fmt::format("process {} is started again, {} of {} times", process, options_.restarts - restarts_left_,
+                             options_.restarts));
     }
   }
 

@@ -213,8 +213,8 @@ void bind_errors(nb::module_& m) {
                                 "Processes of one job do not run the same programs on the same arrays.");
   all.process_failed =
       make_class(m, "ProcessFailed", all.distributed, "Another process died, or left while it was still needed.");
-  all.fenced = make_class(m, "Fenced", all.distributed,
-                          "The other processes of an elastic job have gone on without this one.");
+  all.fenced =
+      make_class(m, "Fenced", all.distributed, "The other processes of an elastic job have gone on without this one.");
   const nb::object index_and_value = nb::steal(PyTuple_Pack(2, PyExc_IndexError, PyExc_ValueError));
   all.out_of_range =
       make_class(m, "OutOfRange", index_and_value, "An index, a dimension or a number outside its range.");

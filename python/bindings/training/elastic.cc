@@ -27,7 +27,8 @@ elastic::detail::LeafProgram program_of(const Held& make, const elastic::World& 
                                         const std::shared_ptr<std::optional<PyTree>>& structure) {
   elastic::detail::LeafProgram program;
   call_back([&] {
-    const nb::object made = make.get()(nb::cast(world.mesh), list_of(world.processes), world.is_first, world.generation);
+    const nb::object made =
+        make.get()(nb::cast(world.mesh), list_of(world.processes), world.is_first, world.generation);
     if (!nb::isinstance<nb::tuple>(made) || nb::len(made) != 2 || !nb::isinstance<nb::callable>(made[1])) {
       type_error("elastic.run: make must return a state and a function, got " + type_text(made));
     }

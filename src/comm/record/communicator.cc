@@ -194,7 +194,7 @@ bool Communicator::has_failed(std::uint64_t id) {
   const Peers* const all = peers();
   return std::ranges::any_of(Table::get().list(), [&](const Communicator* one) {
     return one->id() == id && (one->failed_.load(std::memory_order_acquire) ||
-                              (all != nullptr && all->failure_of(one->processes_) != nullptr));
+                               (all != nullptr && all->failure_of(one->processes_) != nullptr));
   });
 }
 

@@ -28,6 +28,7 @@
 #include "core/host_allocator.h"
 #include "frontend/array/array_impl.h"
 #include "shoal/array.h"
+#include "shoal/callback.h"
 #include "shoal/device.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"

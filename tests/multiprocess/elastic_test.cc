@@ -188,16 +188,16 @@ class Elastic : public testing::Test {
                                                  {"COPY_EVERY", "5"},
                                                  {"DIED", folder_.path().string()},
                                                  {"SHOAL_ELASTIC_FILE", (folder_.path() / "members").string()}});
-    return {.program = "elastic_trained", .joins_itself = true, .devices = std::move(devices), .env = std::move(env)};
+    return {.program = "elastic_trained", .devices = std::move(devices), .env = std::move(env), .joins_itself = true};
   }
 
   // What one process comes to on the smallest mesh that is not interrupted.
   static const std::vector<double>& expected() {
     static const std::vector<double> result = [] {
       const auto outcomes = multiprocess::run({.program = "elastic_trained",
-                                               .joins_itself = true,
                                                .devices = {4},
-                                               .env = {{"DATA_AXIS", "1"}, {"MODEL_AXIS", "4"}}});
+                                               .env = {{"DATA_AXIS", "1"}, {"MODEL_AXIS", "4"}},
+                                               .joins_itself = true});
       EXPECT_EQ(outcomes[0].code, 0) << outcomes[0].output;
       return result_of(outcomes[0]);
     }();

@@ -26,7 +26,6 @@ struct Outcome {
 
 struct Job {
   std::string program;
-  bool joins_itself = false;                    ///< The program calls distributed::initialize() by itself.
   std::vector<int> devices;                     ///< Of each process.
   std::map<std::string, std::string> env = {};  ///< More variables for all; they win.
   std::chrono::seconds deadline{60};            ///< After which what is left is killed.
@@ -34,6 +33,7 @@ struct Job {
   std::chrono::milliseconds between{0};         ///< with this pause between two.
   /// Called in a process, by its number, before it runs the program.
   std::function<void(std::size_t process)> in_child = {};
+  bool joins_itself = false;  ///< The program calls distributed::initialize() by itself, or what does.
 };
 
 /// Runs a job to its end.

@@ -35,6 +35,8 @@ constexpr milliseconds kTick{100};
 constexpr milliseconds kStopped{500};
 // Of connections that others have begun.
 constexpr std::size_t kMostConnections = 64;
+// Of a call, of which a stranger may send as much; plans of thousands of processes are smaller.
+constexpr std::size_t kMostBytes = std::size_t{256} << 10;
 constexpr milliseconds kLongestCall{5000};
 
 enum class CallKind : std::uint8_t { kAsk, kPropose, kDecide, kKnock, kLast = kKnock };
@@ -116,8 +118,7 @@ void Agent::work() {
 bool Agent::read_from(Connection& connection) {
   try {
     distributed::read_some(connection.socket.get(), connection.in);
-    // A stranger may send a hello, and no more than that is kept of it.
-    const auto frame = distributed::parse_frame(connection.in, distributed::kMaxUntrustedBody * 16);
+    const auto frame = distributed::parse_frame(connection.in, kMostBytes);
     if (frame.size == 0) return true;
     if (!connection.seals) {
       if (frame.type != MessageType::kHello) return false;

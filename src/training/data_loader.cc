@@ -97,6 +97,7 @@ class LeafLoader::Impl {
 
   void seek(const data::Position& position) {
     check(position);
+    if (position == position_) return;  // What has been read ahead is still what comes next.
     stop();
     next_read_ = position_ = position;
     has_compared_ = false;

@@ -95,7 +95,8 @@ void Copies::take(std::int64_t generation, std::int64_t step, const std::vector<
     for (std::size_t shard = 0; shard < shards.shards.size(); ++shard) {
       if (!shards.shards[shard]) continue;
       copy.pieces.push_back(
-          {i, Box::of(*arrays[i].grid(), arrays[i].type().shape, arrays[i].placement(), shards.position_of(shard)),
+          {i, arrays[i].type().dtype,
+           Box::of(*arrays[i].grid(), arrays[i].type().shape, arrays[i].placement(), shards.position_of(shard)),
            shards.shards[shard]});
     }
   }
@@ -150,7 +151,7 @@ void Copies::take(std::int64_t generation, std::int64_t step, const std::vector<
         Box box = shard_box(leaf, shard);
         Buffer elements(host_space(type.memory), type.dtype, box.extents);
         copy_bytes(elements.mutable_data(), data, elements.size_bytes());
-        received.push_back({static_cast<std::size_t>(leaf), std::move(box), std::move(elements)});
+        received.push_back({static_cast<std::size_t>(leaf), type.dtype, std::move(box), std::move(elements)});
       },
       [] {});
   std::ranges::move(received, std::back_inserter(copies_.back().pieces));
@@ -197,7 +198,7 @@ std::vector<Copies::Stock> Copies::stocks() const {
     ToldCopy& told = mine.copies.emplace_back(ToldCopy{.generation = copy.generation, .step = copy.step, .pieces = {}});
     for (const Piece& piece : copy.pieces) {
       told.pieces.push_back({static_cast<std::uint32_t>(piece.leaf),
-                             static_cast<std::int32_t>(piece.elements.dtype()),
+                             static_cast<std::int32_t>(piece.dtype),
                              {piece.box.start.begin(), piece.box.start.end()},
                              {piece.box.extents.begin(), piece.box.extents.end()}});
     }
@@ -267,7 +268,8 @@ void Copies::hand_over(const std::vector<int>& staying) {
         [&](std::int32_t leaf, std::int32_t box, const std::byte* data) {
           Buffer elements(host_space(kDeviceMemory), held(leaf, box).dtype, held(leaf, box).box.extents);
           copy_bytes(elements.mutable_data(), data, elements.size_bytes());
-          received.push_back({static_cast<std::size_t>(leaf), held(leaf, box).box, std::move(elements)});
+          received.push_back(
+              {static_cast<std::size_t>(leaf), held(leaf, box).dtype, held(leaf, box).box, std::move(elements)});
         },
         [] {});
     std::ranges::move(received, std::back_inserter(copy.pieces));
@@ -299,9 +301,9 @@ std::optional<Copies::Restored> Copies::restore(const std::vector<Array>& like, 
     places.push_back(checkpoints::place_like(like[i], paths[i], targets[i]));
     for (const Copy& copy : copies_) {
       for (const Piece& piece : copy.pieces) {
-        if (piece.leaf == i && piece.elements.dtype() != like[i].dtype()) {
+        if (piece.leaf == i && piece.dtype != like[i].dtype()) {
           throw misuse<InvalidArgument>("{}: the copies have elements of {}, and the state of this mesh of {}",
-                                        paths[i], name_of(piece.elements.dtype()), name_of(like[i].dtype()));
+                                        paths[i], name_of(piece.dtype), name_of(like[i].dtype()));
         }
       }
     }

@@ -44,6 +44,7 @@ class Copies {
   // A part of an array.
   struct Piece {
     std::size_t leaf;
+    Dtype dtype;  // Of the array; buffers of keys may have that of their words.
     Box box;
     Buffer elements;
   };

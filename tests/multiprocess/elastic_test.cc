@@ -19,7 +19,7 @@
 #include "base/test_folder.h"
 #include "support.h"
 
-namespace shoal {
+namespace shoal::elastic_jobs {
 namespace {
 
 using multiprocess::Job;
@@ -357,4 +357,4 @@ TEST_F(ElasticUnderTheLauncher, TooFewDoNotGoOn) {
 #endif
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::elastic_jobs

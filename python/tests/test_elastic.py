@@ -16,7 +16,8 @@ from shoal.sharding import NamedSharding, PartitionSpec as P
 PROGRAM = """
 import os, signal, sys
 import shoal as jax, shoal.numpy as jnp
-from shoal import data, distributed, elastic, multihost
+from shoal import data, distributed, elastic
+from shoal.experimental import multihost_utils
 from shoal.sharding import NamedSharding, PartitionSpec as P
 
 dies = int(sys.argv[1])
@@ -45,7 +46,7 @@ def make(world):
     return {"w": jax.device_put(jnp.zeros(8), split), "m": jax.device_put(jnp.zeros(8), split)}, step
 
 state = elastic.run(make, steps=30, mesh_shape=(int(sys.argv[2]), 2), axis_names=("data", "model"), copy_every=5)
-print("result", " ".join(f"{x:.5f}" for x in jax.device_get(multihost.to_host(state["w"]))), flush=True)
+print("result", " ".join(f"{x:.5f}" for x in multihost_utils.process_allgather(state["w"], tiled=True)), flush=True)
 if distributed.is_initialized():
     distributed.shutdown()
 """

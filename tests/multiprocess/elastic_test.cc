@@ -133,7 +133,8 @@ void trained() {
           State next = update(state, batch.data.first, batch.data.second, batch.mask, array(static_cast<int>(i)));
           if (std::exchange(first, false)) {
             next.weights.block_until_ready();
-            std::cout << (is_new ? "goes on with step " : "begins with step ") << i << " at " << std::to_string(now()) << std::endl;
+            std::cout << (is_new ? "goes on with step " : "begins with step ") << i << " at " << std::to_string(now())
+                      << std::endl;
           }
           // In the copy that follows, at some moment of it.
           if (const std::string kill = variable("DIES_IN_COPY"); !kill.empty() && dies_at(-i - 1)) {

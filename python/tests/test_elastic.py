@@ -26,7 +26,7 @@ def read(examples):
     return jnp.sin(jnp.outer(jnp.asarray(examples, jnp.float32), jnp.arange(1.0, 9.0)))
 
 def make(world):
-    print("generation", world.generation, "of", len(world.processes), world.mesh.shape, flush=True)
+    print("generation", world.generation, "of", len(world.processes), dict(world.mesh.shape), flush=True)
     batches = data.DataLoader(60, 12, read, NamedSharding(world.mesh, P("data")), seed=1)
 
     @jax.jit

@@ -27,6 +27,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -103,6 +104,8 @@ struct LeafProgram {
   std::vector<Array> leaves;
   TreeDef tree;
   std::function<std::vector<Array>(std::vector<Array> leaves, std::int64_t i)> step;
+  /// Whether what was thrown ends the job, even if a process was lost at that time; none: it does not.
+  std::function<bool(const std::exception_ptr& error)> ends_job = {};
 };
 
 std::vector<Array> run_leaves(const Options& options, const std::function<LeafProgram(const World& world)>& make,

@@ -28,11 +28,15 @@ using std::chrono::milliseconds;
 
 // How long an agent may take to answer. It has nothing else to do.
 constexpr milliseconds kAnswering{1000};
+// Whoever takes calls, and has not answered so many surveys in a row, is stopped.
+constexpr int kMostSilent = 3;
 // How often those are asked again that are at work.
 constexpr milliseconds kPause{50};
 // How often the thread shows that it runs; one that does not for so long was stopped, or the machine is very busy.
 constexpr milliseconds kTick{100};
 constexpr milliseconds kStopped{500};
+// Others may have gone on, and ended, while a process was stopped for so long.
+constexpr milliseconds kLongStopped{3000};
 // Of connections that others have begun.
 constexpr std::size_t kMostConnections = 64;
 // Of a call, of which a stranger may send as much; plans of thousands of processes are smaller.
@@ -99,7 +103,8 @@ void Agent::work() {
     for (const Connection& connection : connections) waiting.push_back({connection.socket.get(), POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), static_cast<int>(kTick.count()));
     const auto now = Clock::now();
-    if (now - Clock::time_point(Clock::duration(last_tick_.load())) > kStopped) was_stopped_ = true;
+    const Clock::duration stopped = now - Clock::time_point(Clock::duration(last_tick_.load()));
+    if (stopped > kStopped) stopped_for_ = std::max(stopped_for_.load(), stopped.count());
     last_tick_ = now.time_since_epoch().count();
     if (waiting[0].revents != 0) return;
     std::size_t i = 2;
@@ -147,6 +152,8 @@ std::string Agent::answer(const std::string& body) {
   Reply reply{.me = me_, .is_meeting = is_meeting_, .accepts = false, .plan = plan_};
   switch (call.kind) {
     case CallKind::kAsk:
+      // What the caller knows need not be sent.
+      if (call.plan.generation == plan_.generation && call.plan.nonce == plan_.nonce) reply.plan.seats.clear();
       break;
     case CallKind::kKnock:
       knocks_[call.from.process] = call.from;
@@ -154,7 +161,9 @@ std::string Agent::answer(const std::string& body) {
       break;
     case CallKind::kPropose:
       reply.accepts = is_meeting_ && !is_decided_ && call.plan.has(me_) &&
-                      (is_new_ || call.plan.generation == plan_.generation + 1);
+                      (is_new_ || call.plan.generation == plan_.generation + 1) &&
+                      (!proposed_ || call.plan.leader <= proposed_->leader);
+      // Of several that lead the lowest number decides: lead() finds that its own plan is not the last one any more.
       if (reply.accepts) proposed_ = call.plan;
       break;
     case CallKind::kDecide:
@@ -173,7 +182,13 @@ std::string Agent::answer(const std::string& body) {
 
 namespace {
 
-enum class Outcome : std::uint8_t { kAnswered, kGone, kSilent, kUnreachable };
+enum class Outcome : std::uint8_t {
+  kGone,         // At none of its addresses does it listen.
+  kUnreachable,  // One of them does not answer at all.
+  kSilent,       // One takes calls and does not answer them.
+  kClosed,       // One ended the call in the middle, as a process does that ends, or that has too many calls.
+  kAnswered,
+};
 
 }  // namespace
 
@@ -184,42 +199,55 @@ struct Agent::Called {
 
 Agent::Called Agent::call(const Seat& seat, const std::string& body, milliseconds timeout) const {
   const auto deadline = Clock::now() + timeout;
-  Called called;
+  std::vector<distributed::Endpoint> endpoints;
   try {
-    for (const distributed::Endpoint& endpoint : distributed::resolve({seat.host, seat.port})) {
-      std::string why;
-      const Socket socket = distributed::connect_to(endpoint, deadline, why);
-      if (!socket) {
-        const bool is_refused = why.ends_with(distributed::error_text(ECONNREFUSED));
-        if (!is_refused) called.outcome = Outcome::kUnreachable;
-        continue;
-      }
-      // Whoever takes the call and does not answer is stopped, as long as the connection stands.
-      called.outcome = Outcome::kSilent;
-      std::string in;
-      const distributed::Nonce mine = distributed::random_nonce();
-      distributed::send_all(socket.get(), distributed::Seal().frame(MessageType::kHello, 0,
-                                                                    distributed::encode(distributed::Hello{mine})));
-      const auto challenge = distributed::receive(socket.get(), in, deadline);
-      if (challenge.type != MessageType::kChallenge) throw Malformed("no challenge");
-      auto seals =
-          distributed::make_seals(key_, mine, distributed::decode<distributed::Challenge>(challenge.body).nonce);
-      in.erase(0, challenge.size);
-      distributed::send_all(socket.get(), seals.to_service.frame(MessageType::kRequest, 0, body));
-      const auto frame = distributed::receive(socket.get(), in, deadline);
-      if (frame.type != MessageType::kReply || !seals.to_client.accepts(frame)) throw Malformed("no reply");
-      called.reply = distributed::decode<Reply>(frame.body);
-      // Another program may have got the port.
-      const bool is_it = called.reply.me.process == seat.process && called.reply.me.incarnation == seat.incarnation;
-      called.outcome = is_it ? Outcome::kAnswered : Outcome::kGone;
-      return called;
-    }
-  } catch (const distributed::Broken&) {
-    if (Clock::now() < deadline) called.outcome = Outcome::kGone;  // It was closed.
-  } catch (const Malformed&) {
-    called.outcome = Outcome::kGone;  // This is no agent of the job.
+    endpoints = distributed::resolve({seat.host, seat.port});
   } catch (const Error&) {
-    called.outcome = Outcome::kUnreachable;  // Its name is not known any more.
+    return {.outcome = Outcome::kUnreachable, .reply = {}};  // Its name is not known any more.
+  }
+  // At each address it may be another program that listens, or a host of the same address that is nearer; it has ended
+  // only if it is at none of them.
+  Called worst;
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    const auto now = Clock::now();
+    const auto share = (deadline - now) / static_cast<int>(endpoints.size() - i);
+    Called called = call_at(endpoints[i], body, now + share);
+    if (called.outcome == Outcome::kAnswered) {
+      const Seat& other = called.reply.me;
+      if (other.process == seat.process && other.incarnation == seat.incarnation) return called;
+      continue;
+    }
+    if (called.outcome > worst.outcome) worst = std::move(called);
+  }
+  return worst;
+}
+
+Agent::Called Agent::call_at(const distributed::Endpoint& endpoint, const std::string& body,
+                             Clock::time_point deadline) const {
+  Called called;
+  std::string why;
+  const Socket socket = distributed::connect_to(endpoint, deadline, why);
+  if (!socket) {
+    if (!why.ends_with(distributed::error_text(ECONNREFUSED))) called.outcome = Outcome::kUnreachable;
+    return called;
+  }
+  try {
+    std::string in;
+    const distributed::Nonce mine = distributed::random_nonce();
+    distributed::send_all(
+        socket.get(), distributed::Seal().frame(MessageType::kHello, 0, distributed::encode(distributed::Hello{mine})));
+    const auto challenge = distributed::receive(socket.get(), in, deadline);
+    if (challenge.type != MessageType::kChallenge) throw Malformed("no challenge");
+    auto seals = distributed::make_seals(key_, mine, distributed::decode<distributed::Challenge>(challenge.body).nonce);
+    in.erase(0, challenge.size);
+    distributed::send_all(socket.get(), seals.to_service.frame(MessageType::kRequest, 0, body));
+    const auto frame = distributed::receive(socket.get(), in, deadline);
+    if (frame.type != MessageType::kReply || !seals.to_client.accepts(frame)) throw Malformed("no reply");
+    called.reply = distributed::decode<Reply>(frame.body);
+    called.outcome = Outcome::kAnswered;
+  } catch (const distributed::Broken&) {
+    called.outcome = Clock::now() < deadline ? Outcome::kClosed : Outcome::kSilent;
+  } catch (const Malformed&) {  // This is no agent of the job: it proves nothing.
   }
   return called;
 }
@@ -240,6 +268,10 @@ std::vector<Agent::Called> Agent::call_all(const std::vector<Seat>& seats, const
 
 void Agent::enter(const Plan& plan) {
   const std::lock_guard lock(mutex_);
+  enter_locked(plan);
+}
+
+void Agent::enter_locked(const Plan& plan) {
   plan_ = plan;
   is_meeting_ = is_new_ = is_decided_ = false;
   proposed_.reset();
@@ -270,11 +302,22 @@ std::int64_t Agent::knocking_devices() const {
   return devices_of(seats);
 }
 
+namespace {
+
+std::string encoded_question(const Seat& me, const Plan& known) {
+  Call call{.kind = CallKind::kAsk, .from = me, .plan = {}};
+  call.plan.generation = known.generation;
+  call.plan.nonce = known.nonce;
+  return distributed::encode(call);
+}
+
+}  // namespace
+
 // What is known of the others of this generation.
 struct Agent::Survey {
   std::vector<Seat> meeting;  // With this process.
   std::vector<Seat> working;
-  int silent = 0;
+  std::vector<Seat> silent;
   int unreachable = 0;
   std::vector<Seat> left;     // All but those that have ended.
   std::optional<Plan> later;  // A generation after this one, with this process.
@@ -288,17 +331,18 @@ Agent::Survey Agent::survey() const {
   }
   std::vector<Seat> others = plan.seats;
   std::erase(others, me_);
-  const std::vector<Called> answers =
-      call_all(others, distributed::encode(Call{.kind = CallKind::kAsk, .from = me_, .plan = {}}), kAnswering);
+  const std::vector<Called> answers = call_all(others, encoded_question(me_, plan), kAnswering);
   Survey survey;
   survey.meeting = survey.left = {me_};
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto& [outcome, reply] = answers[i];
     if (outcome != Outcome::kGone) survey.left.push_back(others[i]);
-    if (outcome == Outcome::kSilent) ++survey.silent;
+    if (outcome == Outcome::kSilent) survey.silent.push_back(others[i]);
     if (outcome == Outcome::kUnreachable) ++survey.unreachable;
+    if (outcome == Outcome::kClosed) survey.working.push_back(others[i]);  // It is asked again.
     if (outcome != Outcome::kAnswered) continue;
-    if (reply.plan.generation > plan.generation) {
+    const bool is_other = reply.plan.generation == plan.generation && reply.plan.nonce != plan.nonce;
+    if (reply.plan.generation > plan.generation || is_other) {
       if (!reply.plan.has(me_)) {
         std::vector<int> processes;
         for (const Seat& seat : reply.plan.seats) processes.push_back(seat.process);
@@ -318,9 +362,15 @@ Agent::Survey Agent::survey() const {
 }
 
 void Agent::check_not_stopped() {
-  const auto idle = Clock::now() - Clock::time_point(Clock::duration(last_tick_.load()));
-  if (!was_stopped_.exchange(false) && idle < kStopped) return;
-  static_cast<void>(survey());
+  const Clock::duration idle = Clock::now() - Clock::time_point(Clock::duration(last_tick_.load()));
+  const Clock::duration stopped = std::max(Clock::duration(stopped_for_.exchange(0)), idle);
+  if (stopped < kStopped) return;
+  const Survey found = survey();
+  if (stopped < kLongStopped || found.left.size() > 1 || seats().size() == 1) return;
+  throw Fenced(
+      fmt::format("elastic::run: process {} was stopped for {} s, and none of the others is there any more: they may "
+                  "have gone on without it, and ended",
+                  me_.process, std::chrono::duration_cast<std::chrono::seconds>(stopped).count()));
 }
 
 Agreement Agent::settle(Plan plan, Socket listener) {
@@ -342,12 +392,29 @@ Agreement Agent::meet(const MeetOptions& options) {
     proposed_.reset();
   }
   const auto patience = Clock::now() + options.patience;
+  std::map<int, int> silent;  // How many surveys in a row each process has not answered.
   while (true) {
     const Survey survey = this->survey();
     if (auto decided = await_decision(milliseconds(0))) return settle(std::move(*decided), {});
     if (survey.later) return settle(*survey.later, {});
+    {
+      // Who has proposed and is lost does not decide any more.
+      const std::lock_guard lock(mutex_);
+      if (proposed_ && !is_decided_ && std::ranges::count(survey.meeting, proposed_->leader, &Seat::process) == 0) {
+        proposed_.reset();
+      }
+    }
+    // If this process was stopped meanwhile, it knows nothing of who was silent.
+    std::map<int, int> still;
+    if (Clock::duration(stopped_for_.load()) < kStopped) {
+      for (const Seat& seat : survey.silent) still[seat.process] = silent[seat.process] + 1;
+    }
+    stopped_for_ = 0;
+    silent = std::move(still);
+    const bool may_answer =
+        std::ranges::any_of(survey.silent, [&](const Seat& seat) { return silent[seat.process] < kMostSilent; });
     const bool waits = Clock::now() < patience;
-    if (waits && !survey.working.empty()) {
+    if (waits && (!survey.working.empty() || may_answer)) {
       if (auto decided = await_decision(kPause)) return settle(std::move(*decided), {});
       continue;
     }
@@ -385,8 +452,7 @@ std::optional<Agreement> Agent::lead(const Survey& survey, const MeetOptions& op
   plan.seats = survey.meeting;
   const bool is_short = std::cmp_less(plan.seats.size(), options.min_processes);
   if (options.takes_in || is_short) {
-    const auto answers =
-        call_all(knocking, distributed::encode(Call{.kind = CallKind::kAsk, .from = me_, .plan = {}}), kAnswering);
+    const auto answers = call_all(knocking, encoded_question(me_, {}), kAnswering);
     for (std::size_t i = 0; i < knocking.size(); ++i) {
       const bool is_there = answers[i].outcome == Outcome::kAnswered && answers[i].reply.is_meeting;
       const bool is_taken = std::ranges::count(plan.seats, knocking[i].process, &Seat::process) > 0;
@@ -400,13 +466,23 @@ std::optional<Agreement> Agent::lead(const Survey& survey, const MeetOptions& op
   Socket listener = distributed::listen_anywhere(options.on_one_host);
   plan.port = distributed::local_address(listener.get()).port;
   plan.nonce = distributed::random_nonce();
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_decided_ || (proposed_ && proposed_->leader < me_.process)) return std::nullopt;
+    proposed_ = plan;
+  }
   std::vector<Seat> others = plan.seats;
   std::erase(others, me_);
   for (const auto& [outcome, reply] :
        call_all(others, distributed::encode(Call{.kind = CallKind::kPropose, .from = me_, .plan = plan}), kAnswering)) {
     if (outcome != Outcome::kAnswered || !reply.accepts) return std::nullopt;
   }
-  enter(plan);
+  {
+    // Another one that leads may have this process in its plan by now.
+    const std::lock_guard lock(mutex_);
+    if (is_decided_ || !proposed_ || proposed_->nonce != plan.nonce) return std::nullopt;
+    enter_locked(plan);
+  }
   const auto told =
       call_all(others, distributed::encode(Call{.kind = CallKind::kDecide, .from = me_, .plan = plan}), kAnswering);
   static_cast<void>(told);  // Who has not heard of it asks, and hears that this process has gone there.

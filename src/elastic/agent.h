@@ -9,12 +9,14 @@
 //   it is at work                         it will come to meet(), too, and is waited for
 //   it meets                              it goes on
 //   it is in a later generation           which has this process: it goes there; or not: this process is fenced
-//   none, though the system takes calls   it is stopped; when it wakes, it will ask, and find itself fenced
+//   none, though the system takes calls   it is stopped, if so for three surveys; when it wakes, it will ask, and
+//                                         find itself fenced
 //   none at all                           its host or the network is down: more than half of the others must be here
 //
 // Of those that meet, the one with the lowest number leads. It proposes who goes on, with the address at which it will
-// run the coordination service; when all have accepted, it decides, and tells them. So a generation has one leader, and
-// a process goes on only in a generation that all of its members have accepted.
+// run the coordination service; when all have accepted, it decides, and tells them. Where two lead, as one has not
+// heard of the other in time, the lower number's plan takes the place of the other's own. So a process goes on only in
+// a generation that all of its members have accepted.
 //
 // Calls and answers are sealed by a key of the job. A new process knocks at all agents, and is in the next proposal
 // that takes in others.
@@ -121,8 +123,10 @@ class Agent {
   std::string answer(const std::string& body);
 
   Called call(const Seat& seat, const std::string& body, std::chrono::milliseconds timeout) const;
+  Called call_at(const distributed::Endpoint& endpoint, const std::string& body, Clock::time_point deadline) const;
   std::vector<Called> call_all(const std::vector<Seat>& seats, const std::string& body,
                                std::chrono::milliseconds timeout) const;
+  void enter_locked(const Plan& plan);
   Survey survey() const;
   std::optional<Agreement> lead(const Survey& survey, const MeetOptions& options);
   std::optional<Plan> await_decision(std::chrono::milliseconds time);
@@ -142,9 +146,9 @@ class Agent {
   bool is_decided_ = false;       // And that its leader has decided.
   std::map<int, Seat> knocks_;
 
-  std::atomic<Clock::rep> last_tick_{0};  // When the thread last ran.
-  std::atomic<bool> was_stopped_{false};
-  std::thread thread_;  // The last: it uses all others.
+  std::atomic<Clock::rep> last_tick_{0};    // When the thread last ran.
+  std::atomic<Clock::rep> stopped_for_{0};  // The longest time it did not, since that was last looked at.
+  std::thread thread_;                      // The last: it uses all others.
 };
 
 }  // namespace shoal::elastic

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -42,6 +43,10 @@ constexpr milliseconds kCause{2'500};
 // and whether something else that was thrown may have come of a loss.
 constexpr milliseconds kCauseOfOther{300};
 constexpr int kMostStuck = 3;
+
+// Of this program: how many jobs it has run, all processes in one order, and whether one went on with others.
+std::atomic<int> jobs{0};
+std::atomic<bool> has_gone_on{false};
 
 // ---- The mesh.
 
@@ -147,7 +152,7 @@ class Job {
         throw;
       } catch (...) {
         error = std::current_exception();
-        if (agent_ == nullptr || !is_of_loss(error)) throw;
+        if (agent_ == nullptr || (program_.ends_job && program_.ends_job(error)) || !is_of_loss(error)) throw;
       }
       if (!together) count_interruption(error);
       const bool stays = !together || together->takes_in || is_needed();
@@ -181,6 +186,12 @@ class Job {
   // ---- Joining.
 
   void begin() {
+    const int job = ++jobs;
+    if (has_gone_on) {
+      throw misuse<InvalidState>(
+          "processes were lost or taken in during an earlier elastic::run of this program, which ends then: start "
+          "another one for the next job");
+    }
     if (!distributed::is_initialized() && rejoin()) return;
     if (!distributed::is_initialized()) {
       // A process that is alone need not say so before it uses devices.
@@ -194,7 +205,7 @@ class Job {
     Plan plan;
     make_agent(session->secret(), session->me().incarnation);
     distributed::Client& client = session->client();
-    const auto key = [](int process) { return fmt::format("{}/{}", kSeats, process); };
+    const auto key = [job](int process) { return fmt::format("{}/{}/{}", kSeats, job, process); };
     client.key_value_set(key(this_process()), distributed::encode(agent_->me()));
     for (const int process : session->processes()) {
       plan.seats.push_back(
@@ -244,6 +255,7 @@ class Job {
   void join(Agreement agreement) {
     const Plan& plan = agreement.plan;
     generation_ = static_cast<std::int64_t>(plan.generation);
+    has_gone_on = true;
     SessionOptions options = base_;
     options.absent.clear();
     for (int process = 0; process < base_.num_processes; ++process) {

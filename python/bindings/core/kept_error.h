@@ -17,6 +17,8 @@ class KeptError : public std::exception {
   explicit KeptError(nb::python_error& error)
       : value_(std::make_shared<const Held>(error.value())), text_(std::make_shared<const std::string>(error.what())) {}
   const char* what() const noexcept override { return text_->c_str(); }
+  /// Whether it is one that programs do not handle: KeyboardInterrupt, SystemExit. With the GIL.
+  bool ends_program() const noexcept { return PyErr_GivenExceptionMatches(value_->get().ptr(), PyExc_Exception) == 0; }
   /// Sets Python's error. With the GIL.
   void raise() const noexcept { PyErr_SetObject(value_->get().type().ptr(), value_->get().ptr()); }
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,16 @@ elastic::detail::LeafProgram program_of(const Held& make, const elastic::World& 
     *structure = tree.tree;
     program.leaves = std::move(tree.leaves);
     program.tree = named_def(state, tree.tree);
+    program.ends_job = [](const std::exception_ptr& error) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const KeptError& kept) {
+        const nb::gil_scoped_acquire gil;
+        return kept.ends_program();
+      } catch (...) {
+        return false;
+      }
+    };
     program.step = [step = Held(made[1]), tree = std::move(tree.tree)](std::vector<Array> leaves, std::int64_t i) {
       std::vector<Array> next;
       call_back([&] {

@@ -66,10 +66,13 @@ std::int64_t KeyedPermutation::operator()(std::int64_t i) const {
 
 namespace shoal::detail {
 
-class LeafLoader::Impl {
+namespace {
+
+// The thread holds it too: the reader, which is the user's, may be what gives up the loader.
+class Loading : public std::enable_shared_from_this<Loading> {
  public:
-  Impl(std::int64_t num_examples, std::int64_t batch_size, ReadLeaves read, const Sharding& sharding,
-       const data::DataLoaderOptions& options)
+  Loading(std::int64_t num_examples, std::int64_t batch_size, ReadLeaves read, const Sharding& sharding,
+          const data::DataLoaderOptions& options)
       : num_examples_(num_examples),
         batch_size_(batch_size),
         read_(std::move(read)),
@@ -86,7 +89,6 @@ class LeafLoader::Impl {
     if (devices_.empty()) throw misuse<InvalidArgument>("the sharding has no device of this process");
     check(options.start);
   }
-  ~Impl() { stop(); }
 
   std::int64_t batches_per_epoch() const {
     const std::int64_t whole = num_examples_ / batch_size_;
@@ -121,6 +123,7 @@ class LeafLoader::Impl {
       is_stopping_ = true;
     }
     changed_.notify_all();
+    if (thread_.get_id() == std::this_thread::get_id()) return thread_.detach();  // It ends when the reader returns.
     if (thread_.joinable()) thread_.join();
     is_stopping_ = false;
     ready_.clear();
@@ -258,7 +261,7 @@ class LeafLoader::Impl {
   }
 
   void start() {
-    if (!thread_.joinable()) thread_ = std::thread([this] { read_ahead(); });
+    if (!thread_.joinable()) thread_ = std::thread([self = shared_from_this()] { self->read_ahead(); });
   }
 
   void read_ahead() {
@@ -305,6 +308,20 @@ class LeafLoader::Impl {
   bool has_compared_ = false;
 };
 
+}  // namespace
+
+class LeafLoader::Impl {
+ public:
+  explicit Impl(std::shared_ptr<Loading> loading) : loading_(std::move(loading)) {}
+  ~Impl() { loading_->stop(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  Loading* operator->() const { return loading_.get(); }
+
+ private:
+  const std::shared_ptr<Loading> loading_;
+};
+
 LeafLoader::LeafLoader(std::int64_t num_examples, std::int64_t batch_size, ReadLeaves read, const Sharding& sharding,
                        const data::DataLoaderOptions& options, SourceLocation where) {
   const Caller caller("DataLoader", where);
@@ -317,7 +334,8 @@ LeafLoader::LeafLoader(std::int64_t num_examples, std::int64_t batch_size, ReadL
     throw misuse<InvalidArgument>("{} examples do not fill a batch of {}, and batches that are not full are dropped",
                                   num_examples, batch_size);
   }
-  impl_ = std::make_unique<Impl>(num_examples, batch_size, std::move(read), sharding, options);
+  impl_ =
+      std::make_unique<Impl>(std::make_shared<Loading>(num_examples, batch_size, std::move(read), sharding, options));
 }
 LeafLoader::~LeafLoader() = default;
 LeafLoader::LeafLoader(LeafLoader&&) noexcept = default;
@@ -325,20 +343,20 @@ LeafLoader& LeafLoader::operator=(LeafLoader&&) noexcept = default;
 
 LoadedBatch LeafLoader::next(SourceLocation where) {
   const Caller caller("DataLoader::next", where);
-  const std::lock_guard lock(impl_->calls());
-  return impl_->next();
+  const std::lock_guard lock((*impl_)->calls());
+  return (*impl_)->next();
 }
 bool LeafLoader::wait_for(std::chrono::milliseconds time) {
-  const std::lock_guard lock(impl_->calls());
-  return impl_->wait_for(time);
+  const std::lock_guard lock((*impl_)->calls());
+  return (*impl_)->wait_for(time);
 }
-data::Position LeafLoader::position() const { return impl_->position(); }
+data::Position LeafLoader::position() const { return (*impl_)->position(); }
 void LeafLoader::seek(const data::Position& position, SourceLocation where) {
   const Caller caller("DataLoader::seek", where);
-  const std::lock_guard lock(impl_->calls());
-  impl_->seek(position);
+  const std::lock_guard lock((*impl_)->calls());
+  (*impl_)->seek(position);
 }
-std::int64_t LeafLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
-void LeafLoader::stop() { impl_->stop(); }
+std::int64_t LeafLoader::batches_per_epoch() const { return (*impl_)->batches_per_epoch(); }
+void LeafLoader::stop() { (*impl_)->stop(); }
 
 }  // namespace shoal::detail

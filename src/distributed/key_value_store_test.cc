@@ -28,7 +28,13 @@ class BoundedStore : public ::testing::Test {
     return ask({.kind = RequestKind::kSet, .key = key, .value = std::string(bytes, 'v'), .overwrite = overwrite});
   }
 
-  Board store_{std::vector<Member>(2), [](const Fault&) {}, 1000};
+  static std::vector<Member> two_members() {
+    std::vector<Member> members(2);
+    members[1].process = 1;
+    return members;
+  }
+
+  Board store_{two_members(), [](const Fault&) {}, 1000};
 };
 
 TEST_F(BoundedStore, RefusesWhatItHasNoRoomFor) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,17 @@
 namespace shoal::python {
 namespace {
 
+// That this thread calls the reader of a loader, which is known by its structure.
+struct Reading {
+  explicit Reading(const void* loader) : before(std::exchange(now, loader)) {}
+  ~Reading() { now = before; }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  const void* before;
+  static inline thread_local const void* now = nullptr;
+};
+
 // A loader and the structure of the trees that its reader makes.
 class Loader {
  public:
@@ -26,6 +38,7 @@ class Loader {
          const data::DataLoaderOptions& options)
       : structure_(std::make_shared<std::optional<PyTree>>()) {
     const auto rows = [read = Held(read), structure = structure_](const std::vector<std::int64_t>& examples) {
+      const Reading reading(structure.get());
       std::vector<Array> leaves;
       call_back([&] {
         const nb::object numbers = nb::module_::import_("numpy").attr("asarray")(list_of(examples), "int64");
@@ -43,8 +56,25 @@ class Loader {
     const SourceLocation where = user_line();
     leaves_.emplace(num_examples, batch_size, rows, sharding, options, where);
   }
-  // The reader may wait for the GIL, and the thread is waited for.
-  ~Loader() { stop(); }
+  // The reader may wait for the GIL, and the thread is waited for: by the main thread, if it is the reader that gives
+  // up the last reference, as it may with any object that it gives up for others. It must not outlive the interpreter.
+  ~Loader() {
+    if (Reading::now != structure_.get()) {
+      stop();
+      return;
+    }
+    auto* const left = new detail::LeafLoader(std::move(*leaves_));
+    leaves_.reset();
+    const auto end = [](void* loader) {
+      const nb::gil_scoped_release release;
+      delete static_cast<detail::LeafLoader*>(loader);
+      return 0;
+    };
+    while (Py_AddPendingCall(end, left) != 0) {  // There is room when the main thread has made some of them.
+      const nb::gil_scoped_release release;
+      std::this_thread::yield();
+    }
+  }
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 

@@ -221,10 +221,11 @@ std::pair<Array, BatchStatistics> batch_norm(const Operand& x, const BatchStatis
   BatchStatistics result = statistics;
   const Array y = floats(
       [&](const Array& v) {
+        const auto normalized = [&](const Array& centred, const Array& variance) {
+          return affine(centred * rsqrt(variance + options.epsilon), options.scale, options.bias);
+        };
         if (options.use_running_average) {
-          const Array centred = v - statistics.mean.astype(v.dtype());
-          return affine(centred * rsqrt(statistics.variance.astype(v.dtype()) + options.epsilon), options.scale,
-                        options.bias);
+          return normalized(v - statistics.mean.astype(v.dtype()), statistics.variance.astype(v.dtype()));
         }
         Dims batch(v.ndim() - 1);
         std::iota(batch.begin(), batch.end(), 0);
@@ -240,7 +241,7 @@ std::pair<Array, BatchStatistics> batch_norm(const Operand& x, const BatchStatis
           return (options.momentum * kept + (1.0 - options.momentum) * from).astype(kept.dtype());
         };
         result = {.mean = moved(statistics.mean, average), .variance = moved(statistics.variance, variance)};
-        return affine(centred * rsqrt(variance + options.epsilon), options.scale, options.bias);
+        return normalized(centred, variance);
       },
       x);
   return {y, result};
